@@ -1,0 +1,1 @@
+//! The sender: tail, parse, spool, send.

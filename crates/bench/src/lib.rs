@@ -1,0 +1,1 @@
+//! Load, control, limit, reconciliation and reports.

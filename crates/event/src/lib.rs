@@ -1,0 +1,1 @@
+//! The contract: a view over wire bytes, validation, verdicts, stamping, limits, ids.

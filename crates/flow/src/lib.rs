@@ -1,0 +1,1 @@
+//! The fold runtime: blocks, durable state, positions, and the repeats index.

@@ -1,0 +1,3 @@
+//! The `fulmar` binary.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The doors: authenticate, admit, answer.

@@ -1,0 +1,1 @@
+//! The embedded log: topics, partitions, group commit, recovery, retention.

@@ -1,0 +1,1 @@
+//! Projects, keys and agents: versioned state over the control topic.

@@ -1,0 +1,3 @@
+//! Runs one SQL statement over a list of files, confined.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Tables: projection to Arrow, the Parquet lake, compaction, SQL over it.
