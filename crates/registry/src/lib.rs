@@ -1,1 +1,21 @@
 //! Projects, keys and agents: versioned state over the control topic.
+//!
+//! The topic `control` is append-only and kept for ever (R1): the state is what comes out of
+//! folding it from its first record. Readers take an immutable [`Snapshot`], whose revision is
+//! the control offset that a door stamps into each record (R2).
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod change;
+mod control;
+mod error;
+mod key;
+mod registry;
+mod state;
+
+pub use change::{AgentState, Change, Entry, FORMAT};
+pub use control::{ControlLog, MemoryLog};
+pub use error::RegistryError;
+pub use key::{ApiKey, KeyHash, Scope, Scopes, prefix_of};
+pub use registry::{DEFAULT_PROJECT, Minted, ROTATION_OVERLAP_MS_DEFAULT, Registry};
+pub use state::{AcceptedLoss, Agent, Client, Grant, KeyRecord, Project, Snapshot};
