@@ -1,1 +1,27 @@
 //! The embedded log: topics, partitions, group commit, recovery, retention.
+//!
+//! A [`Topic`] is one journal: segments of CRC-checked frames, a frame per
+//! append, so that an append is atomic over its partitions and one sync makes
+//! all that wait durable. The rules L1 to L5 hold as `ARCHITECTURE.md` says.
+#![allow(dead_code)]
+
+mod append;
+mod chunk;
+mod config;
+pub mod disk;
+mod error;
+mod framing;
+mod journal;
+mod lock;
+mod stats;
+mod topic;
+
+pub use append::{Append, Appended};
+pub use chunk::{Chunk, Record, Records as RecordsInChunk};
+pub use config::{APPEND_BYTES_MAX, BytesMax, LogConfig, TopicConfig};
+pub use error::{Damage, LogError, Result};
+pub use framing::Records;
+pub use journal::{Journal, Log};
+pub use lock::{FolderLock, lock_folder};
+pub use stats::JournalStats;
+pub use topic::{Topic, UnknownTopic};
