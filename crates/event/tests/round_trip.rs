@@ -1,0 +1,182 @@
+//! What the encoders write, the door admits, and the view reads back.
+
+use fulmar_event::{
+    AuthenticationDraft, BatchBuilder, BatchRules, Body, Door, EventView, MessageDraft, Records,
+    SchemaCheck, Timestamp, admit_batch, limits,
+};
+
+const NOW: Timestamp = Timestamp {
+    seconds: 1_700_000_000,
+    nanos: 250_000_000,
+};
+
+fn rules() -> BatchRules<'static> {
+    BatchRules {
+        agent_id: "agent-7",
+        project: "default",
+        gateway: "door-1",
+        now: NOW,
+        age_max_seconds: limits::EVENT_AGE_MAX_SECONDS,
+        skew_max_seconds: limits::CLOCK_SKEW_MAX_SECONDS,
+        events_max: limits::EVENTS_PER_BATCH_MAX,
+        event_bytes_max: limits::EVENT_BYTES_MAX,
+        control_offset: 41,
+        partition: 9,
+    }
+}
+
+fn draft() -> AuthenticationDraft<'static> {
+    AuthenticationDraft {
+        event_id: "0b1f7f2e-53a5-4a86-9c67-6c5a8cc1d4a7",
+        event_time: Timestamp {
+            seconds: 1_699_999_990,
+            nanos: 1,
+        },
+        observed_time: Timestamp {
+            seconds: 1_699_999_991,
+            nanos: 2,
+        },
+        host_hostname: "web-3.example.org",
+        host_ip: "10.1.2.3",
+        host_os: "linux",
+        host_architecture: "x86_64",
+        collector: "sshd",
+        collection_source: "/var/log/auth.log",
+        sequence: 77,
+        activity: 1,
+        outcome: 2,
+        outcome_reason: "invalid_credentials",
+        method: "password",
+        user_name: "röot",
+        user_domain: "example.org",
+        user_uid: "1000",
+        service_name: "sshd",
+        service_protocol: "ssh",
+        source_ip: "203.0.113.77",
+        source_port: 52_144,
+        destination_ip: "2001:db8::1",
+        destination_port: 22,
+        transport: 1,
+        raw_record: "Failed password for root from 203.0.113.77 port 52144 ssh2",
+    }
+}
+
+#[test]
+fn an_authentication_event_keeps_every_field_and_gains_the_stamp() {
+    let mut batch = BatchBuilder::new("batch-1");
+    batch.push(&draft());
+    let mut records = Records::new();
+    let admitted = admit_batch(batch.bytes(), &rules(), &mut records).unwrap();
+    assert_eq!((admitted.events, records.count()), (1, 1));
+    let record = records.iter().next().unwrap().unwrap();
+    assert_eq!(record.partition, 9);
+    let view = EventView::parse(record.bytes).unwrap();
+    let sent = draft();
+    assert_eq!(view.event_id, sent.event_id);
+    assert_eq!((view.schema_version, view.event_class), (1, 1));
+    assert_eq!(view.event_time, Some(sent.event_time));
+    assert_eq!(view.observed_time, Some(sent.observed_time));
+    assert_eq!((view.tenant_id, view.agent_id), ("default", "agent-7"));
+    assert_eq!(
+        (view.host_hostname, view.host_ip),
+        (sent.host_hostname, sent.host_ip)
+    );
+    assert_eq!((view.host_os, view.host_architecture), ("linux", "x86_64"));
+    assert_eq!(
+        (view.collector, view.collection_source),
+        ("sshd", "/var/log/auth.log")
+    );
+    assert_eq!(view.sequence, 77);
+    assert_eq!(view.ingest_time, Some(NOW));
+    assert_eq!((view.gateway, view.batch_id), ("door-1", "batch-1"));
+    assert_eq!(
+        (view.stamp.project, view.stamp.source),
+        ("default", "agent-7")
+    );
+    assert_eq!(
+        (view.stamp.door, view.stamp.control_offset),
+        (Door::Agents as i32, 41)
+    );
+    assert_eq!(view.stamp.key, "agent-7");
+    let Body::Authentication(body) = view.body else {
+        panic!("no authentication")
+    };
+    assert_eq!((body.activity, body.outcome, body.transport), (1, 2, 1));
+    assert_eq!(
+        (body.outcome_reason, body.method),
+        (sent.outcome_reason, sent.method)
+    );
+    assert_eq!(
+        (body.user_name, body.user_domain, body.user_uid),
+        ("röot", "example.org", "1000")
+    );
+    assert_eq!((body.service_name, body.service_protocol), ("sshd", "ssh"));
+    assert_eq!((body.source_ip, body.source_port), ("203.0.113.77", 52_144));
+    assert_eq!(
+        (body.destination_ip, body.destination_port),
+        ("2001:db8::1", 22)
+    );
+    assert_eq!(body.raw_record, sent.raw_record);
+    assert_eq!(view.check_contract(), Ok(()));
+}
+
+#[test]
+fn a_message_keeps_every_field() {
+    let draft = MessageDraft {
+        event_id: "order 1 é",
+        time: None,
+        ingest_time: NOW,
+        gateway: "door-1",
+        batch_id: "request-1",
+        project: "default",
+        client: "shop",
+        key: "customer-1",
+        door: Door::Events,
+        control_offset: 3,
+        kind: "order.created",
+        source: "/shop",
+        subject: "order 1",
+        consumer: "billing",
+        data: br#"{"n":1.0}"#,
+        data_content_type: "application/json",
+        data_base64: true,
+        extensions: br#"{"a":"b"}"#,
+        labels: br#"{"c":"d"}"#,
+        idempotency_key: "key-1",
+        schema: SchemaCheck::Valid,
+    };
+    let mut records = Records::new();
+    draft.append_to(3, &mut records);
+    let record = records.iter().next().unwrap().unwrap();
+    assert_eq!(record.partition, 3);
+    let view = EventView::parse(record.bytes).unwrap();
+    assert_eq!((view.event_id, view.event_class), ("order 1 é", 112));
+    assert_eq!((view.event_time, view.ingest_time), (Some(NOW), Some(NOW)));
+    assert_eq!((view.tenant_id, view.agent_id), ("default", ""));
+    assert_eq!((view.stamp.project, view.stamp.source), ("default", "shop"));
+    assert_eq!(
+        (view.stamp.door, view.stamp.key),
+        (Door::Events as i32, "customer-1")
+    );
+    let Body::Message(body) = view.body else {
+        panic!("no message")
+    };
+    assert_eq!(
+        (body.kind, body.source, body.subject),
+        ("order.created", "/shop", "order 1")
+    );
+    assert_eq!((body.consumer, body.data), ("billing", draft.data));
+    assert_eq!(
+        (body.data_content_type, body.data_base64),
+        ("application/json", true)
+    );
+    assert_eq!(
+        (body.extensions, body.labels),
+        (draft.extensions, draft.labels)
+    );
+    assert_eq!(
+        (body.idempotency_key, body.schema),
+        ("key-1", SchemaCheck::Valid as i32)
+    );
+    assert_eq!(view.check_contract(), Ok(()));
+}
