@@ -1,1 +1,24 @@
 //! The fold runtime: blocks, durable state, positions, and the repeats index.
+
+mod backoff;
+mod block;
+mod engine;
+mod error;
+mod fold;
+mod handle;
+mod input;
+mod ledger;
+mod progress;
+pub mod repeats;
+mod runtime;
+mod state;
+pub mod stub;
+mod wakeup;
+
+pub use block::{Block, BlockLimits, BlockName};
+pub use error::{FlowError, Result};
+pub use fold::{BlockCounts, Fold, FoldError};
+pub use handle::{FoldHandle, FoldStats, FoldStatus};
+pub use ledger::{Ledger, committed_position, moved_rows, stage_moved_rows};
+pub use runtime::start_fold;
+pub use state::{Entry, State, StateBatch, StateSnapshot};

@@ -1,0 +1,367 @@
+//! One fold's work, step by step, without threads and without waiting.
+//!
+//! The order of the steps is F4: boundary, fold (whose outputs are durable when it returns), one
+//! batch with state, counts and position. A process may die between any two of them.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use crate::block::{Block, BlockLimits, BlockName};
+use crate::error::{FlowError, Result};
+use crate::fold::{BlockCounts, Fold, FoldError};
+use crate::input::Input;
+use crate::progress::{Boundary, Progress};
+use crate::state::{State, StateBatch};
+use crate::stub::{Chunk, LogError};
+
+/// Bytes asked of the log at once: large reads, yet small beside a block.
+const READ_BYTES: usize = 4 * 1024 * 1024;
+/// The name under which lost offsets are counted (L1).
+const DAMAGE: &str = "damage";
+/// The name under which offsets are counted that retention took before the fold existed.
+const EXPIRED: &str = "expired";
+
+/// What the thread around the engine asks of one step.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Orders {
+    /// A block whose first offset is before this is closed at once.
+    pub cut_to: u64,
+    /// Offsets that an operator gave up (L1).
+    pub losses: Vec<RangeInclusive<u64>>,
+}
+
+/// What a step came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A block was committed, or a loss passed: the position has moved.
+    Moved,
+    /// Not enough for a block. Ask again when the log's end reaches `end`, or at `due_ms`
+    /// (milliseconds since the epoch; none while the open block is empty).
+    Waiting { end: u64, due_ms: Option<i64> },
+}
+
+/// The part of the next block that has been read.
+#[derive(Debug, Default)]
+struct Open {
+    chunks: Vec<Chunk>,
+    next: u64,
+    bytes: u64,
+    oldest_ms: i64,
+}
+
+pub(crate) struct Engine {
+    fold: Box<dyn Fold>,
+    input: Arc<dyn Input>,
+    state: Arc<State>,
+    limits: BlockLimits,
+    progress: Progress,
+    boundary: Option<Boundary>,
+    open: Open,
+    /// The block whose boundary is durable, kept over tries.
+    begun: Option<Block>,
+}
+
+impl Engine {
+    /// Takes up where committed state says.
+    pub fn new(
+        fold: Box<dyn Fold>,
+        input: Arc<dyn Input>,
+        state: Arc<State>,
+        limits: BlockLimits,
+    ) -> Result<Engine> {
+        let (name, stream) = (fold.name(), input.stream().to_owned());
+        let (start, end) = (input.start(), input.end());
+        let progress = match Progress::load(&state, name)? {
+            Some(progress) if progress.stream != stream => {
+                let (fold, was) = (name.to_owned(), progress.stream);
+                return Err(FlowError::StreamChanged {
+                    fold,
+                    was,
+                    now: stream,
+                });
+            }
+            Some(progress) => progress,
+            // A fold that is new to an old log: what retention took is named, not silent (I8).
+            None if start > 0 => Progress::new(&stream).passed(start, EXPIRED),
+            None => Progress::new(&stream),
+        };
+        let position = progress.position;
+        if position < start || position > end {
+            let fold = name.to_owned();
+            return Err(FlowError::PositionOutside {
+                fold,
+                stream,
+                position,
+                start,
+                end,
+            });
+        }
+        let boundary = Boundary::load(&state, name)?;
+        input.release(name, position);
+        let open = Open {
+            next: position,
+            ..Open::default()
+        };
+        let begun = None;
+        Ok(Engine {
+            fold,
+            input,
+            state,
+            limits,
+            progress,
+            boundary,
+            open,
+            begun,
+        })
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.fold.name()
+    }
+
+    /// Offset of the next record that is not committed.
+    pub fn position(&self) -> u64 {
+        self.progress.position
+    }
+
+    /// Does as much as leads to one commit, or finds that there is not enough to do.
+    /// After a transient error or damage it can be called again; what was done stays done.
+    pub fn step(&mut self, now_ms: i64, orders: &Orders) -> std::result::Result<Step, FoldError> {
+        if self.begun.is_none() {
+            if self.pass_loss(orders)? {
+                return Ok(Step::Moved);
+            }
+            let block = match self.replay(orders)? {
+                Some(block) => block,
+                None => match self.assemble(now_ms, orders)? {
+                    Ok(block) => block,
+                    Err(waiting) => return Ok(waiting),
+                },
+            };
+            self.begin(block)?;
+        }
+        let (counts, batch) = self.run()?;
+        self.commit(counts, batch)?;
+        Ok(Step::Moved)
+    }
+
+    /// Passes offsets that an operator gave up, when the position stands in them.
+    fn pass_loss(&mut self, orders: &Orders) -> std::result::Result<bool, FoldError> {
+        let position = self.position();
+        let covers = |range: &&RangeInclusive<u64>| range.contains(&position);
+        let Some(range) = orders.losses.iter().find(covers) else {
+            return Ok(false);
+        };
+        let to = (*range.end() + 1).min(self.input.end());
+        if to <= position {
+            return Ok(false);
+        }
+        warn!(
+            fold = self.name(),
+            from = position,
+            to,
+            "passing offsets given up as damaged"
+        );
+        let progress = self.progress.passed(to, DAMAGE);
+        let mut batch = StateBatch::new();
+        progress.stage(self.name(), &mut batch);
+        self.state.commit(batch)?;
+        self.moved(progress);
+        Ok(true)
+    }
+
+    /// The block that was begun before a restart, exactly as it was (F4); none when there is
+    /// none, or when a part of it was given up since, which makes it another block.
+    fn replay(&mut self, orders: &Orders) -> std::result::Result<Option<Block>, FoldError> {
+        let Some(boundary) = &self.boundary else {
+            return Ok(None);
+        };
+        let (first, last, version) = (boundary.first, boundary.last, boundary.version);
+        let lost = |range: &RangeInclusive<u64>| *range.start() <= last && *range.end() >= first;
+        if first != self.position() || orders.losses.iter().any(lost) {
+            self.boundary = None;
+            return Ok(None);
+        }
+        while self.open.next <= last {
+            if !self.read_on()? {
+                let (fold, end) = (self.name(), self.input.end());
+                let begun = format!("{fold} began {first} to {last}, but the log ends at {end}");
+                return Err(FoldError::Fatal(begun));
+            }
+        }
+        let block = self.close(last);
+        info!(fold = self.name(), block = %block.name(), version, "doing an unfinished block again");
+        Ok(Some(block))
+    }
+
+    /// Reads on until the next block is full, due, asked for, or cut off by a loss or by damage.
+    fn assemble(
+        &mut self,
+        now_ms: i64,
+        orders: &Orders,
+    ) -> std::result::Result<std::result::Result<Block, Step>, FoldError> {
+        let position = self.position();
+        let starts = orders.losses.iter().map(|range| *range.start());
+        let ceiling = starts
+            .filter(|start| *start > position)
+            .min()
+            .unwrap_or(u64::MAX);
+        let mut closes = false;
+        while !self.is_full() && self.open.next < ceiling {
+            match self.read_on() {
+                Ok(true) => {}
+                Ok(false) => break,
+                // What is readable before the damage is a block of its own.
+                Err(FoldError::Damaged(_)) if !self.open.chunks.is_empty() => {
+                    closes = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if self.open.chunks.is_empty() {
+            return Ok(Err(Step::Waiting {
+                end: position + 1,
+                due_ms: None,
+            }));
+        }
+        let due_ms = self.open.oldest_ms.saturating_add(self.limits.age_ms);
+        closes |= self.is_full() || self.open.next >= ceiling;
+        closes |= position < orders.cut_to || now_ms >= due_ms;
+        if closes {
+            return Ok(Ok(self.close((self.open.next - 1).min(ceiling - 1))));
+        }
+        let end = position + self.limits.rows;
+        Ok(Err(Step::Waiting {
+            end,
+            due_ms: Some(due_ms),
+        }))
+    }
+
+    fn is_full(&self) -> bool {
+        let rows = self.open.next - self.position();
+        rows >= self.limits.rows || self.open.bytes >= self.limits.bytes
+    }
+
+    /// Reads the next chunk into the open block; false at the end of the log.
+    fn read_on(&mut self) -> std::result::Result<bool, FoldError> {
+        let next = self.open.next;
+        let Some(chunk) = self.input.read(next, READ_BYTES).map_err(read_error)? else {
+            return Ok(false);
+        };
+        if chunk.first_offset() > next || chunk.end_offset() <= next {
+            let (first, end) = (chunk.first_offset(), chunk.end_offset());
+            return Err(FoldError::Fatal(format!(
+                "the log gave {first} to {end} for {next}"
+            )));
+        }
+        if self.open.chunks.is_empty() {
+            let oldest = chunk.iter().find(|record| record.offset >= next);
+            self.open.oldest_ms = oldest.map_or(i64::MIN, |record| record.append_time_ms);
+        }
+        self.open.next = chunk.end_offset();
+        self.open.bytes += chunk.size_bytes() as u64;
+        self.open.chunks.push(chunk);
+        Ok(true)
+    }
+
+    fn close(&mut self, last: u64) -> Block {
+        let first = self.position();
+        let stream = self.progress.stream.clone();
+        let open = std::mem::replace(
+            &mut self.open,
+            Open {
+                next: last + 1,
+                ..Open::default()
+            },
+        );
+        Block::new(
+            BlockName {
+                stream,
+                first,
+                last,
+            },
+            open.chunks,
+        )
+    }
+
+    /// Makes the block's boundary durable, before any output of it can be (F4).
+    fn begin(&mut self, block: Block) -> std::result::Result<(), FoldError> {
+        let (first, last) = (block.name().first, block.name().last);
+        let boundary = Boundary {
+            first,
+            last,
+            version: self.fold.version(),
+        };
+        if self.boundary.as_ref() != Some(&boundary) {
+            boundary.commit(&self.state, self.name())?;
+            self.boundary = Some(boundary);
+        }
+        self.begun = Some(block);
+        Ok(())
+    }
+
+    /// Lets the fold do the begun block.
+    fn run(&mut self) -> std::result::Result<(BlockCounts, StateBatch), FoldError> {
+        let block = self
+            .begun
+            .as_ref()
+            .expect("a step runs only what it has begun");
+        let mut batch = StateBatch::new();
+        let counts = self.fold.fold(block, &mut batch)?;
+        if counts.total() != block.len() {
+            let (name, total) = (block.name(), counts.total());
+            return Err(FoldError::Fatal(format!(
+                "{name}: {total} records accounted for"
+            )));
+        }
+        Ok((counts, batch))
+    }
+
+    /// Commits the fold's changes, the counts and the position at once (F4, I6).
+    fn commit(
+        &mut self,
+        counts: BlockCounts,
+        mut batch: StateBatch,
+    ) -> std::result::Result<(), FoldError> {
+        let name = self
+            .begun
+            .as_ref()
+            .expect("a step commits only what it has run")
+            .name()
+            .clone();
+        let progress = self.progress.after(&name, &counts);
+        if !progress.balances() {
+            return Err(FoldError::Fatal(format!(
+                "{name}: the ledger does not balance"
+            )));
+        }
+        progress.stage(self.fold.name(), &mut batch);
+        self.state.commit(batch)?;
+        self.begun = None;
+        self.fold.committed(&name);
+        self.moved(progress);
+        Ok(())
+    }
+
+    fn moved(&mut self, progress: Progress) {
+        self.progress = progress;
+        self.boundary = None;
+        self.open = Open {
+            next: self.progress.position,
+            ..Open::default()
+        };
+        self.input.release(self.fold.name(), self.progress.position);
+    }
+}
+
+/// Damage and a position outside of the log stop the fold; the rest may pass.
+fn read_error(error: LogError) -> FoldError {
+    match &error {
+        LogError::Damaged { .. } => FoldError::Damaged(error.to_string()),
+        LogError::OutOfRange { .. } => FoldError::Fatal(error.to_string()),
+        _ => FoldError::Transient(error.to_string()),
+    }
+}

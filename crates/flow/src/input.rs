@@ -1,0 +1,47 @@
+//! What a fold reads: the part of a journal that the runtime needs.
+
+use tokio::sync::watch;
+
+use crate::stub::{Chunk, Journal, LogError};
+
+/// One topic of the log, as its readers see it: only what is synced (L2).
+pub(crate) trait Input: Send + Sync + 'static {
+    /// The topic.
+    fn stream(&self) -> &str;
+    /// First offset still held.
+    fn start(&self) -> u64;
+    /// Offset after the last synced record.
+    fn end(&self) -> u64;
+    /// Wakes whenever the end moves.
+    fn watch_end(&self) -> watch::Receiver<u64>;
+    /// Records from `from` on, about `bytes_max` of them; none at the end.
+    fn read(&self, from: u64, bytes_max: usize) -> Result<Option<Chunk>, LogError>;
+    /// Everything before `position` has its durable result in this fold (L3, I6).
+    fn release(&self, fold: &str, position: u64);
+}
+
+impl Input for Journal {
+    fn stream(&self) -> &str {
+        self.name()
+    }
+
+    fn start(&self) -> u64 {
+        Journal::start(self)
+    }
+
+    fn end(&self) -> u64 {
+        Journal::end(self)
+    }
+
+    fn watch_end(&self) -> watch::Receiver<u64> {
+        Journal::watch_end(self)
+    }
+
+    fn read(&self, from: u64, bytes_max: usize) -> Result<Option<Chunk>, LogError> {
+        Journal::read(self, from, bytes_max)
+    }
+
+    fn release(&self, fold: &str, position: u64) {
+        Journal::release(self, fold, position);
+    }
+}
