@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::stub::{Chunk, Record};
+use fulmar_log::{Chunk, Record};
 
 /// The name of a block: its stream with its first and last offset, both inclusive.
 ///

@@ -3,7 +3,6 @@
 //! The order of the steps is F4: boundary, fold (whose outputs are durable when it returns), one
 //! batch with state, counts and position. A process may die between any two of them.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use tracing::{info, warn};
@@ -14,7 +13,7 @@ use crate::fold::{BlockCounts, Fold, FoldError};
 use crate::input::Input;
 use crate::progress::{Boundary, Progress};
 use crate::state::{State, StateBatch};
-use crate::stub::{Chunk, LogError};
+use fulmar_log::{Chunk, LogError};
 
 /// Bytes asked of the log at once: large reads, yet small beside a block.
 const READ_BYTES: usize = 4 * 1024 * 1024;
@@ -22,15 +21,6 @@ const READ_BYTES: usize = 4 * 1024 * 1024;
 const DAMAGE: &str = "damage";
 /// The name under which offsets are counted that retention took before the fold existed.
 const EXPIRED: &str = "expired";
-
-/// What the thread around the engine asks of one step.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Orders {
-    /// A block whose first offset is before this is closed at once.
-    pub cut_to: u64,
-    /// Offsets that an operator gave up (L1).
-    pub losses: Vec<RangeInclusive<u64>>,
-}
 
 /// What a step came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,6 +39,22 @@ struct Open {
     next: u64,
     bytes: u64,
     oldest_ms: i64,
+    /// Where a gap ends that begins at `next`.
+    gap_to: Option<u64>,
+}
+
+/// What to do next.
+enum Plan {
+    Block(Block),
+    Gap { to: u64 },
+    Wait(Step),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Read {
+    Records,
+    Gap,
+    End,
 }
 
 pub(crate) struct Engine {
@@ -98,7 +104,8 @@ impl Engine {
                 end,
             });
         }
-        let boundary = Boundary::load(&state, name)?;
+        // A boundary goes with the commit of its block, so that it begins at the position.
+        let boundary = Boundary::load(&state, name)?.filter(|begun| begun.first == position);
         input.release(name, position);
         let open = Open {
             next: position,
@@ -128,64 +135,58 @@ impl Engine {
 
     /// Does as much as leads to one commit, or finds that there is not enough to do.
     /// After a transient error or damage it can be called again; what was done stays done.
-    pub fn step(&mut self, now_ms: i64, orders: &Orders) -> std::result::Result<Step, FoldError> {
+    pub fn step(&mut self, now_ms: i64, cut_to: u64) -> std::result::Result<Step, FoldError> {
         if self.begun.is_none() {
-            if self.pass_loss(orders)? {
-                return Ok(Step::Moved);
+            match self.plan(now_ms, cut_to)? {
+                Plan::Block(block) => self.begin(block)?,
+                Plan::Gap { to } => {
+                    self.pass_gap(to)?;
+                    return Ok(Step::Moved);
+                }
+                Plan::Wait(step) => return Ok(step),
             }
-            let block = match self.replay(orders)? {
-                Some(block) => block,
-                None => match self.assemble(now_ms, orders)? {
-                    Ok(block) => block,
-                    Err(waiting) => return Ok(waiting),
-                },
-            };
-            self.begin(block)?;
         }
         let (counts, batch) = self.run()?;
         self.commit(counts, batch)?;
         Ok(Step::Moved)
     }
 
-    /// Passes offsets that an operator gave up, when the position stands in them.
-    fn pass_loss(&mut self, orders: &Orders) -> std::result::Result<bool, FoldError> {
-        let position = self.position();
-        let covers = |range: &&RangeInclusive<u64>| range.contains(&position);
-        let Some(range) = orders.losses.iter().find(covers) else {
-            return Ok(false);
-        };
-        let to = (*range.end() + 1).min(self.input.end());
-        if to <= position {
-            return Ok(false);
+    fn plan(&mut self, now_ms: i64, cut_to: u64) -> std::result::Result<Plan, FoldError> {
+        match self.replay()? {
+            Some(block) => Ok(Plan::Block(block)),
+            None => self.assemble(now_ms, cut_to),
         }
+    }
+
+    /// Passes offsets that an operator gave up (L1) and names them in the ledger.
+    fn pass_gap(&mut self, to: u64) -> std::result::Result<(), FoldError> {
+        let from = self.position();
         warn!(
             fold = self.name(),
-            from = position,
-            to,
-            "passing offsets given up as damaged"
+            from, to, "passing offsets given up as damaged"
         );
         let progress = self.progress.passed(to, DAMAGE);
         let mut batch = StateBatch::new();
         progress.stage(self.name(), &mut batch);
         self.state.commit(batch)?;
         self.moved(progress);
-        Ok(true)
+        Ok(())
     }
 
     /// The block that was begun before a restart, exactly as it was (F4); none when there is
     /// none, or when a part of it was given up since, which makes it another block.
-    fn replay(&mut self, orders: &Orders) -> std::result::Result<Option<Block>, FoldError> {
+    fn replay(&mut self) -> std::result::Result<Option<Block>, FoldError> {
         let Some(boundary) = &self.boundary else {
             return Ok(None);
         };
         let (first, last, version) = (boundary.first, boundary.last, boundary.version);
-        let lost = |range: &RangeInclusive<u64>| *range.start() <= last && *range.end() >= first;
-        if first != self.position() || orders.losses.iter().any(lost) {
-            self.boundary = None;
-            return Ok(None);
-        }
         while self.open.next <= last {
-            if !self.read_on()? {
+            let read = self.read_on()?;
+            if read == Read::Gap {
+                self.boundary = None;
+                return Ok(None);
+            }
+            if read == Read::End {
                 let (fold, end) = (self.name(), self.input.end());
                 let begun = format!("{fold} began {first} to {last}, but the log ends at {end}");
                 return Err(FoldError::Fatal(begun));
@@ -196,23 +197,18 @@ impl Engine {
         Ok(Some(block))
     }
 
-    /// Reads on until the next block is full, due, asked for, or cut off by a loss or by damage.
-    fn assemble(
-        &mut self,
-        now_ms: i64,
-        orders: &Orders,
-    ) -> std::result::Result<std::result::Result<Block, Step>, FoldError> {
+    /// Reads on until the next block is full, due, asked for, or cut off by a gap or by damage.
+    fn assemble(&mut self, now_ms: i64, cut_to: u64) -> std::result::Result<Plan, FoldError> {
         let position = self.position();
-        let starts = orders.losses.iter().map(|range| *range.start());
-        let ceiling = starts
-            .filter(|start| *start > position)
-            .min()
-            .unwrap_or(u64::MAX);
         let mut closes = false;
-        while !self.is_full() && self.open.next < ceiling {
+        while !self.is_full() {
             match self.read_on() {
-                Ok(true) => {}
-                Ok(false) => break,
+                Ok(Read::Records) => {}
+                Ok(Read::End) => break,
+                Ok(Read::Gap) => {
+                    closes = true;
+                    break;
+                }
                 // What is readable before the damage is a block of its own.
                 Err(FoldError::Damaged(_)) if !self.open.chunks.is_empty() => {
                     closes = true;
@@ -222,19 +218,22 @@ impl Engine {
             }
         }
         if self.open.chunks.is_empty() {
-            return Ok(Err(Step::Waiting {
+            let waiting = Step::Waiting {
                 end: position + 1,
                 due_ms: None,
-            }));
+            };
+            return Ok(self
+                .open
+                .gap_to
+                .map_or(Plan::Wait(waiting), |to| Plan::Gap { to }));
         }
         let due_ms = self.open.oldest_ms.saturating_add(self.limits.age_ms);
-        closes |= self.is_full() || self.open.next >= ceiling;
-        closes |= position < orders.cut_to || now_ms >= due_ms;
+        closes |= self.is_full() || position < cut_to || now_ms >= due_ms;
         if closes {
-            return Ok(Ok(self.close((self.open.next - 1).min(ceiling - 1))));
+            return Ok(Plan::Block(self.close(self.open.next - 1)));
         }
         let end = position + self.limits.rows;
-        Ok(Err(Step::Waiting {
+        Ok(Plan::Wait(Step::Waiting {
             end,
             due_ms: Some(due_ms),
         }))
@@ -245,26 +244,32 @@ impl Engine {
         rows >= self.limits.rows || self.open.bytes >= self.limits.bytes
     }
 
-    /// Reads the next chunk into the open block; false at the end of the log.
-    fn read_on(&mut self) -> std::result::Result<bool, FoldError> {
+    /// Reads the next chunk into the open block.
+    fn read_on(&mut self) -> std::result::Result<Read, FoldError> {
         let next = self.open.next;
+        if self.open.gap_to.is_some() {
+            return Ok(Read::Gap);
+        }
         let Some(chunk) = self.input.read(next, READ_BYTES).map_err(read_error)? else {
-            return Ok(false);
+            return Ok(Read::End);
         };
-        if chunk.first_offset() > next || chunk.end_offset() <= next {
+        if chunk.first_offset() != next || chunk.end_offset() <= next {
             let (first, end) = (chunk.first_offset(), chunk.end_offset());
             return Err(FoldError::Fatal(format!(
                 "the log gave {first} to {end} for {next}"
             )));
         }
+        if let Some(gap) = chunk.gap() {
+            self.open.gap_to = Some(gap.end);
+            return Ok(Read::Gap);
+        }
         if self.open.chunks.is_empty() {
-            let oldest = chunk.iter().find(|record| record.offset >= next);
-            self.open.oldest_ms = oldest.map_or(i64::MIN, |record| record.append_time_ms);
+            self.open.oldest_ms = chunk.first_time_ms().unwrap_or(i64::MIN);
         }
         self.open.next = chunk.end_offset();
-        self.open.bytes += chunk.size_bytes() as u64;
+        self.open.bytes += chunk.payload_bytes() as u64;
         self.open.chunks.push(chunk);
-        Ok(true)
+        Ok(Read::Records)
     }
 
     fn close(&mut self, last: u64) -> Block {

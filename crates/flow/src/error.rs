@@ -46,7 +46,7 @@ pub enum FlowError {
     },
     /// The log failed.
     #[error(transparent)]
-    Log(#[from] crate::stub::LogError),
+    Log(#[from] fulmar_log::LogError),
     /// The random source of the operating system failed.
     #[error("no randomness: {0}")]
     Random(String),
@@ -88,6 +88,7 @@ pub enum FlowError {
 pub type Result<T> = std::result::Result<T, FlowError>;
 
 /// Adds what was tried and where to an I/O error.
+#[allow(dead_code)]
 pub(crate) fn io_error(
     action: &'static str,
     path: &std::path::Path,

@@ -1,13 +1,11 @@
 //! What the rest of the process sees of a running fold, and how it commands it.
 
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
-use crate::engine::Orders;
 use crate::wakeup::Wakeup;
 
 /// What a fold is doing.
@@ -25,7 +23,7 @@ pub enum FoldStatus {
         /// Why the last one failed.
         error: String,
     },
-    /// Stopped at damage, until an operator gives the range up (L1) or the process restarts.
+    /// Stopped at damage, until `try_again` (L1) or a restart.
     Damaged {
         /// The offset that it stands at.
         position: u64,
@@ -78,7 +76,8 @@ pub(crate) enum Ending {
 
 #[derive(Debug)]
 pub(crate) struct Commands {
-    pub orders: Orders,
+    /// A block whose first offset is before this is closed at once.
+    pub cut_to: u64,
     pub hold: bool,
     pub ending: Ending,
     /// Counts commands, so that a sleeping thread sees that there is a new one.
@@ -104,14 +103,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub fn new(name: &'static str, position: u64, end: watch::Receiver<u64>) -> Shared {
-        let orders = Orders::default();
         Shared {
             name,
             end,
             position: watch::Sender::new(position),
             wakeup: OnceLock::new(),
             commands: Mutex::new(Commands {
-                orders,
+                cut_to: 0,
                 hold: false,
                 ending: Ending::Run,
                 count: 0,
@@ -185,7 +183,7 @@ impl FoldHandle {
     pub fn cut(&self) -> u64 {
         let end = *self.shared.end.borrow();
         self.shared.command(|commands| {
-            commands.orders.cut_to = commands.orders.cut_to.max(end);
+            commands.cut_to = commands.cut_to.max(end);
         });
         end
     }
@@ -195,13 +193,10 @@ impl FoldHandle {
         self.shared.command(|commands| commands.hold = hold);
     }
 
-    /// Gives offsets up that are damaged (L1): the fold passes them and counts them as dropped.
-    pub fn accept_loss(&self, offsets: RangeInclusive<u64>) {
-        self.shared.command(|commands| {
-            if !commands.orders.losses.contains(&offsets) {
-                commands.orders.losses.push(offsets);
-            }
-        });
+    /// Tries again now what an error or damage has stopped: after an operator gave the damaged
+    /// offsets up (`Journal::accept_loss`), the fold passes them and counts them as dropped (L1).
+    pub fn try_again(&self) {
+        self.shared.command(|_| {});
     }
 
     /// What it is doing and how much of the time.

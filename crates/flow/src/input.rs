@@ -2,27 +2,28 @@
 
 use tokio::sync::watch;
 
-use crate::stub::{Chunk, Journal, LogError};
+use fulmar_log::{Chunk, Journal, LogError};
 
 /// One topic of the log, as its readers see it: only what is synced (L2).
 pub(crate) trait Input: Send + Sync + 'static {
     /// The topic.
-    fn stream(&self) -> &str;
+    fn stream(&self) -> &'static str;
     /// First offset still held.
     fn start(&self) -> u64;
     /// Offset after the last synced record.
     fn end(&self) -> u64;
     /// Wakes whenever the end moves.
     fn watch_end(&self) -> watch::Receiver<u64>;
-    /// Records from `from` on, about `bytes_max` of them; none at the end.
+    /// Records from `from` on, about `bytes_max` bytes of them, or a gap that an operator gave
+    /// up (L1); none at the end.
     fn read(&self, from: u64, bytes_max: usize) -> Result<Option<Chunk>, LogError>;
     /// Everything before `position` has its durable result in this fold (L3, I6).
     fn release(&self, fold: &str, position: u64);
 }
 
 impl Input for Journal {
-    fn stream(&self) -> &str {
-        self.name()
+    fn stream(&self) -> &'static str {
+        self.topic().name()
     }
 
     fn start(&self) -> u64 {

@@ -12,7 +12,6 @@ mod progress;
 pub mod repeats;
 mod runtime;
 mod state;
-pub mod stub;
 mod wakeup;
 
 pub use block::{Block, BlockLimits, BlockName};

@@ -14,14 +14,14 @@ use tracing::{error, warn};
 
 use crate::backoff::Backoff;
 use crate::block::BlockLimits;
-use crate::engine::{Engine, Orders, Step};
+use crate::engine::{Engine, Step};
 use crate::error::{FlowError, Result};
 use crate::fold::{Fold, FoldError};
 use crate::handle::{Ending, FoldHandle, FoldStatus, Shared};
 use crate::input::Input;
 use crate::state::State;
-use crate::stub::Journal;
 use crate::wakeup::{Wakeup, after};
+use fulmar_log::Journal;
 
 /// Starts `fold` on a thread of its own, where its committed state says.
 ///
@@ -94,7 +94,7 @@ struct Runner {
 
 /// What the commands say at one moment.
 struct Seen {
-    orders: Orders,
+    cut_to: u64,
     hold: bool,
     ending: Ending,
     count: u64,
@@ -131,7 +131,7 @@ impl Runner {
             }
             let began = Instant::now();
             let before = self.engine.position();
-            let step = self.engine.step(now_ms(), &seen.orders);
+            let step = self.engine.step(now_ms(), seen.cut_to);
             add_ns(&self.shared.busy_ns, began);
             match step {
                 Ok(Step::Moved) => self.moved(before),
@@ -150,7 +150,7 @@ impl Runner {
         let commands = self.shared.commands();
         let (hold, ending, count) = (commands.hold, commands.ending, commands.count);
         Seen {
-            orders: commands.orders.clone(),
+            cut_to: commands.cut_to,
             hold,
             ending,
             count,

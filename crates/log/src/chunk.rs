@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::framing::{RawRecord, RecordIter};
+use crate::framing::{RawRecord, RecordIter, Records as Framed};
 
 /// One record in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,36 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// A chunk of one frame as a read would give it, without a log: for proofs
+    /// of what reads chunks.
+    pub fn of_frame(records: Framed, first_offset: u64, append_time_ms: i64) -> Chunk {
+        let count = records.count();
+        let buffer = records.into_bytes();
+        let payload = 0..buffer.len();
+        Chunk {
+            buffer,
+            frames: vec![FrameSpan {
+                payload,
+                first_offset,
+                count,
+                append_time_ms,
+            }],
+            from: first_offset,
+            end: first_offset + u64::from(count),
+            is_gap: false,
+        }
+    }
+
+    /// A gap as a read would give it, without a log.
+    pub fn of_gap(offsets: Range<u64>) -> Chunk {
+        Chunk {
+            from: offsets.start,
+            end: offsets.end,
+            is_gap: true,
+            ..Chunk::default()
+        }
+    }
+
     /// Offset of the first record.
     pub fn first_offset(&self) -> u64 {
         self.from
