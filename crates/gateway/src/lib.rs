@@ -1,1 +1,26 @@
 //! The doors: authenticate, admit, answer.
+//!
+//! [`server`] is the loop under every listener, [`tls`] its certificates and
+//! the identity that they give. [`agents`] takes protobuf batches over mutual
+//! TLS. What all doors share: [`capacity`] and [`body`] bound memory,
+//! [`budgets`] bound what one sender may ask for, [`metrics`] counts.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod agents;
+pub mod backbone;
+pub mod body;
+pub mod budgets;
+pub mod capacity;
+pub mod clock;
+pub mod error;
+pub mod http;
+pub mod limits;
+pub mod metrics;
+pub mod pool;
+mod publishing;
+pub mod roster;
+pub mod server;
+pub mod tls;
+
+pub use error::GatewayError;
