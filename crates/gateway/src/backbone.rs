@@ -44,10 +44,20 @@ pub trait Backbone: Send + Sync + 'static {
 
 impl Backbone for Arc<Journal> {
     fn append(&self, records: Records) -> Appending {
-        let append = Journal::append(self, records);
+        let append = Journal::append(self, for_log(&records));
         Box::pin(async move {
             let appended = append.await?;
-            Ok(Placed { first_offset: appended.first_offset })
+            Ok(Placed {
+                first_offset: appended.first_offset,
+            })
         })
     }
+}
+
+fn for_log(records: &Records) -> fulmar_log::Records {
+    let mut copy = fulmar_log::Records::with_capacity(records.bytes().len());
+    for record in records.iter().flatten() {
+        copy.push(record.partition, record.bytes);
+    }
+    copy
 }

@@ -16,6 +16,7 @@ use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::{BUDGET_FOLDED_SLOTS, BUDGET_TRACKED_MAX};
+use crate::metrics::Metrics;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -34,11 +35,17 @@ pub struct Rate {
 impl Rate {
     /// A rate with a burst of two seconds.
     pub const fn two_seconds(per_second: u64) -> Self {
-        Self { per_second, burst: per_second.saturating_mul(2) }
+        Self {
+            per_second,
+            burst: per_second.saturating_mul(2),
+        }
     }
 
     /// No limit.
-    pub const UNLIMITED: Self = Self { per_second: 0, burst: 0 };
+    pub const UNLIMITED: Self = Self {
+        per_second: 0,
+        burst: 0,
+    };
 
     /// How far `units` move the clock.
     fn cost_ns(self, units: u64) -> u64 {
@@ -129,7 +136,9 @@ struct Tracked {
 
 /// The budgets of all owners of one door.
 pub struct Budgets {
+    door: &'static str,
     limits: BudgetLimits,
+    metrics: Arc<Metrics>,
     hasher: RandomState,
     state: Mutex<State>,
 }
@@ -144,8 +153,8 @@ struct State {
 }
 
 impl Budgets {
-    /// All budgets full.
-    pub fn new(limits: BudgetLimits) -> Self {
+    /// All budgets of a door full.
+    pub fn new(door: &'static str, limits: BudgetLimits, metrics: Arc<Metrics>) -> Self {
         let state = State {
             index: HashMap::new(),
             entries: Vec::new(),
@@ -153,7 +162,14 @@ impl Budgets {
             folded: vec![Clocks::default(); BUDGET_FOLDED_SLOTS].into_boxed_slice(),
             evicted: 0,
         };
-        Self { limits, hasher: RandomState::new(), state: Mutex::new(state) }
+        let state = Mutex::new(state);
+        Self {
+            door,
+            limits,
+            metrics,
+            hasher: RandomState::new(),
+            state,
+        }
     }
 
     fn is_unlimited(&self) -> bool {
@@ -219,7 +235,12 @@ impl Budgets {
             Some(place) => *place,
             None => {
                 let slot = |name: &str| self.hasher.hash_one(name) as usize % BUDGET_FOLDED_SLOTS;
-                state.track(owner, self.limits.tracked_max.max(1), now_ns, slot)
+                let folded_before = state.evicted;
+                let place = state.track(owner, self.limits.tracked_max.max(1), now_ns, slot);
+                if state.evicted > folded_before {
+                    self.metrics.evicted(self.door);
+                }
+                place
             }
         };
         spend(&mut state.entries[place].clocks)
@@ -254,7 +275,10 @@ impl State {
     ) -> usize {
         let owner: Arc<str> = owner.into();
         let clocks = self.folded[slot(&owner)];
-        let tracked = Tracked { owner: Arc::clone(&owner), clocks };
+        let tracked = Tracked {
+            owner: Arc::clone(&owner),
+            clocks,
+        };
         let place = if self.entries.len() < tracked_max {
             self.entries.push(tracked);
             self.entries.len() - 1

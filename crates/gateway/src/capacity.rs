@@ -77,9 +77,16 @@ impl Capacity {
     /// Nothing in flight yet.
     pub fn new(limits: CapacityLimits, metrics: Arc<Metrics>) -> Arc<Self> {
         metrics.in_flight_bytes_max.set(limits.bytes_max as i64);
-        metrics.in_flight_requests_max.set(i64::from(limits.requests_max));
+        metrics
+            .in_flight_requests_max
+            .set(i64::from(limits.requests_max));
         let usage = Mutex::default();
-        Arc::new(Self { limits, metrics, hasher: RandomState::new(), usage })
+        Arc::new(Self {
+            limits,
+            metrics,
+            hasher: RandomState::new(),
+            usage,
+        })
     }
 
     /// Reserves one request of `bytes` for an owner: an agent or a key, told
@@ -103,11 +110,21 @@ impl Capacity {
         if !fits {
             return Err(AtCapacity);
         }
-        usage.total = Share { bytes: total.bytes + bytes, requests: total.requests + 1 };
-        let share = Share { bytes: share.bytes + bytes, requests: share.requests + 1 };
+        usage.total = Share {
+            bytes: total.bytes + bytes,
+            requests: total.requests + 1,
+        };
+        let share = Share {
+            bytes: share.bytes + bytes,
+            requests: share.requests + 1,
+        };
         usage.owners.insert(owner, share);
         self.show(&usage);
-        Ok(Reservation { capacity: Arc::clone(self), owner, bytes })
+        Ok(Reservation {
+            capacity: Arc::clone(self),
+            owner,
+            bytes,
+        })
     }
 
     /// Bytes and requests in flight.
@@ -118,7 +135,9 @@ impl Capacity {
 
     fn show(&self, usage: &Usage) {
         self.metrics.in_flight_bytes.set(usage.total.bytes as i64);
-        self.metrics.in_flight_requests.set(i64::from(usage.total.requests));
+        self.metrics
+            .in_flight_requests
+            .set(i64::from(usage.total.requests));
     }
 }
 
@@ -139,7 +158,10 @@ impl Reservation {
     /// fit leaves it as it was.
     pub fn resize(&mut self, bytes: u64) -> Result<(), AtCapacity> {
         let capacity = &self.capacity;
-        let mut usage = capacity.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = capacity
+            .usage
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let total = usage.total.bytes - self.bytes + bytes;
         let Some(share) = usage.owners.get(&self.owner).copied() else {
             return Err(AtCapacity);
@@ -150,7 +172,13 @@ impl Reservation {
             return Err(AtCapacity);
         }
         usage.total.bytes = total;
-        usage.owners.insert(self.owner, Share { bytes: owned, requests: share.requests });
+        usage.owners.insert(
+            self.owner,
+            Share {
+                bytes: owned,
+                requests: share.requests,
+            },
+        );
         capacity.show(&usage);
         self.bytes = bytes;
         Ok(())
@@ -159,7 +187,11 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut usage = self.capacity.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = self
+            .capacity
+            .usage
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         usage.total.bytes -= self.bytes;
         usage.total.requests -= 1;
         if let Entry::Occupied(mut entry) = usage.owners.entry(self.owner) {
@@ -195,7 +227,10 @@ mod tests {
         assert!(capacity.reserve("agents", "b", 41).is_err());
         let second = capacity.reserve("agents", "b", 40).unwrap();
         let third = capacity.reserve("agents", "c", 0).unwrap();
-        assert!(capacity.reserve("agents", "d", 0).is_err(), "three requests are the bound");
+        assert!(
+            capacity.reserve("agents", "d", 0).is_err(),
+            "three requests are the bound"
+        );
         assert_eq!(capacity.in_flight(), (100, 3));
         drop(first);
         assert_eq!(capacity.in_flight(), (40, 2));
@@ -226,7 +261,11 @@ mod tests {
         assert_eq!(growing.bytes(), 10);
         assert_eq!(growing.resize(60), Ok(()));
         drop(other);
-        assert_eq!(growing.resize(81), Err(AtCapacity), "over the owner's share");
+        assert_eq!(
+            growing.resize(81),
+            Err(AtCapacity),
+            "over the owner's share"
+        );
         assert_eq!(growing.resize(5), Ok(()));
         assert_eq!(capacity.in_flight(), (5, 1));
     }

@@ -19,7 +19,9 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Timestamp {
             seconds: i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX),
             nanos: since_epoch.subsec_nanos(),

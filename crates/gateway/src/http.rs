@@ -89,13 +89,19 @@ pub fn answer(status: StatusCode, content_type: &'static str, body: impl Into<By
     let body = if body.is_empty() { None } else { Some(body) };
     let mut response = Response::new(AnswerBody::Whole(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
 /// A plain text answer: the router's own.
 pub fn plain(status: StatusCode, text: &'static str) -> Answer {
-    answer(status, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()))
+    answer(
+        status,
+        "text/plain; charset=utf-8",
+        Bytes::from_static(text.as_bytes()),
+    )
 }
 
 /// 404, in plain text.
@@ -106,13 +112,17 @@ pub fn not_found() -> Answer {
 /// 405 with the method that the path knows, in plain text.
 pub fn method_not_allowed(allowed: &'static str) -> Answer {
     let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static(allowed));
     response
 }
 
 /// Marks an answer as one that no cache may keep.
 pub fn no_store(mut response: Answer) -> Answer {
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
@@ -121,7 +131,9 @@ pub fn no_store(mut response: Answer) -> Answer {
 /// resets the one stream by itself.
 pub(crate) fn close_unread(mut response: Answer, version: Version, unread: bool) -> Answer {
     if unread && version < Version::HTTP_2 {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-
 /// Bytes of bodies and of the records made from them that are held at once,
 /// over both doors. Sixteen of the largest bodies, a quarter of the default
 /// memory ceiling of 512 MiB.

@@ -167,9 +167,21 @@ impl Metrics {
     }
 
     fn register_ingest(&self, registry: &mut Registry) {
-        registry.register("fulmar_ingest_batches", "Requests by outcome", self.batches.clone());
-        registry.register("fulmar_ingest_events", "Events by outcome", self.events.clone());
-        registry.register("fulmar_ingest_rejections", "Refusals by code", self.refusals.clone());
+        registry.register(
+            "fulmar_ingest_batches",
+            "Requests by outcome",
+            self.batches.clone(),
+        );
+        registry.register(
+            "fulmar_ingest_events",
+            "Events by outcome",
+            self.events.clone(),
+        );
+        registry.register(
+            "fulmar_ingest_rejections",
+            "Refusals by code",
+            self.refusals.clone(),
+        );
         registry.register(
             "fulmar_ingest_batch_events",
             "Events of an accepted request",
@@ -199,9 +211,21 @@ impl Metrics {
 
     fn register_in_flight(&self, registry: &mut Registry) {
         let gauges = [
-            ("fulmar_ingest_inflight_bytes", "Bytes reserved", &self.in_flight_bytes),
-            ("fulmar_ingest_inflight_requests", "Requests reserved", &self.in_flight_requests),
-            ("fulmar_ingest_inflight_bytes_ceiling", "Their ceiling", &self.in_flight_bytes_max),
+            (
+                "fulmar_ingest_inflight_bytes",
+                "Bytes reserved",
+                &self.in_flight_bytes,
+            ),
+            (
+                "fulmar_ingest_inflight_requests",
+                "Requests reserved",
+                &self.in_flight_requests,
+            ),
+            (
+                "fulmar_ingest_inflight_bytes_ceiling",
+                "Their ceiling",
+                &self.in_flight_bytes_max,
+            ),
             (
                 "fulmar_ingest_inflight_requests_ceiling",
                 "Their ceiling",
@@ -214,7 +238,11 @@ impl Metrics {
     }
 
     fn register_listeners(&self, registry: &mut Registry) {
-        registry.register("fulmar_http_requests", "Requests answered", self.requests.clone());
+        registry.register(
+            "fulmar_http_requests",
+            "Requests answered",
+            self.requests.clone(),
+        );
         registry.register(
             "fulmar_http_request_duration_seconds",
             "From the headers to the answer",
@@ -225,7 +253,11 @@ impl Metrics {
             "Handlers that panicked",
             self.panics.clone(),
         );
-        registry.register("fulmar_connections", "Open connections", self.connections.clone());
+        registry.register(
+            "fulmar_connections",
+            "Open connections",
+            self.connections.clone(),
+        );
         registry.register(
             "fulmar_connections_refused",
             "Connections closed at the bound",
@@ -239,7 +271,11 @@ impl Metrics {
     }
 
     fn register_tls(&self, registry: &mut Registry) {
-        registry.register("fulmar_tls_reloads", "Reloads of TLS files", self.tls_reloads.clone());
+        registry.register(
+            "fulmar_tls_reloads",
+            "Reloads of TLS files",
+            self.tls_reloads.clone(),
+        );
         registry.register(
             "fulmar_tls_material_stale",
             "1 while old TLS files serve because the new can't be used",
@@ -253,17 +289,23 @@ impl Metrics {
     }
 
     pub(crate) fn batch(&self, door: &'static str, outcome: &'static str) {
-        self.batches.get_or_create(&OutcomeLabels { door, outcome }).inc();
+        self.batches
+            .get_or_create(&OutcomeLabels { door, outcome })
+            .inc();
     }
 
     pub(crate) fn events(&self, door: &'static str, outcome: &'static str, count: u64) {
         if count > 0 {
-            self.events.get_or_create(&OutcomeLabels { door, outcome }).inc_by(count);
+            self.events
+                .get_or_create(&OutcomeLabels { door, outcome })
+                .inc_by(count);
         }
     }
 
     pub(crate) fn refused(&self, door: &'static str, reason: &'static str) {
-        self.refusals.get_or_create(&RefusalLabels { door, reason }).inc();
+        self.refusals
+            .get_or_create(&RefusalLabels { door, reason })
+            .inc();
     }
 
     pub(crate) fn accepted_events(&self, count: u32) {
@@ -283,7 +325,9 @@ impl Metrics {
     }
 
     pub(crate) fn evicted(&self, door: &'static str) {
-        self.budget_evictions.get_or_create(&DoorLabels { door }).inc();
+        self.budget_evictions
+            .get_or_create(&DoorLabels { door })
+            .inc();
     }
 
     pub(crate) fn http_request(
@@ -294,9 +338,16 @@ impl Metrics {
         status_class: &'static str,
         time: Duration,
     ) {
-        let labels = RequestLabels { listener, route, method, status_class };
+        let labels = RequestLabels {
+            listener,
+            route,
+            method,
+            status_class,
+        };
         self.requests.get_or_create(&labels).inc();
-        self.request_seconds.get_or_create(&RouteLabels { route }).observe(time.as_secs_f64());
+        self.request_seconds
+            .get_or_create(&RouteLabels { route })
+            .observe(time.as_secs_f64());
     }
 
     pub(crate) fn panicked(&self, route: &'static str) {
@@ -304,21 +355,29 @@ impl Metrics {
     }
 
     pub(crate) fn connection_open(&self, listener: &'static str) -> OpenConnection {
-        let gauge = self.connections.get_or_create_owned(&ListenerLabels { listener });
+        let gauge = self
+            .connections
+            .get_or_create_owned(&ListenerLabels { listener });
         gauge.inc();
         OpenConnection(gauge)
     }
 
     pub(crate) fn connection_refused(&self, listener: &'static str) {
-        self.connections_refused.get_or_create(&ListenerLabels { listener }).inc();
+        self.connections_refused
+            .get_or_create(&ListenerLabels { listener })
+            .inc();
     }
 
     pub(crate) fn handshake(&self, listener: &'static str, outcome: &'static str) {
-        self.handshakes.get_or_create(&HandshakeLabels { listener, outcome }).inc();
+        self.handshakes
+            .get_or_create(&HandshakeLabels { listener, outcome })
+            .inc();
     }
 
     pub(crate) fn tls_reload(&self, outcome: &'static str) {
-        self.tls_reloads.get_or_create(&ReloadLabels { outcome }).inc();
+        self.tls_reloads
+            .get_or_create(&ReloadLabels { outcome })
+            .inc();
     }
 }
 

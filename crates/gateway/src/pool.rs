@@ -29,7 +29,10 @@ impl BufferPool {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = free.buffers.pop().unwrap_or_default();
         free.bytes -= bytes.capacity();
-        PooledBuffer { bytes, pool: Arc::clone(self) }
+        PooledBuffer {
+            bytes,
+            pool: Arc::clone(self),
+        }
     }
 
     fn give_back(&self, mut bytes: Vec<u8>) {
@@ -99,6 +102,9 @@ mod tests {
         drop(loans);
         let free = pool.free.lock().unwrap();
         assert!(free.bytes <= POOL_BYTES_MAX);
-        assert_eq!(free.bytes, free.buffers.iter().map(Vec::capacity).sum::<usize>());
+        assert_eq!(
+            free.bytes,
+            free.buffers.iter().map(Vec::capacity).sum::<usize>()
+        );
     }
 }

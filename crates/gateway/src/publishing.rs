@@ -50,7 +50,10 @@ pub(crate) async fn publish(
 /// A log that is down fails thousands of requests alike.
 fn warn_once_a_second(cause: &dyn std::fmt::Display) {
     static LAST_SECOND: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
     if LAST_SECOND.swap(now, Ordering::Relaxed) != now {
         tracing::error!(cause = %cause, "a batch could not be made durable");
     }

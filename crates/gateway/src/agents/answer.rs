@@ -16,11 +16,13 @@ pub(super) fn ack(received: u32) -> Answer {
 
 /// The status, code and Retry-After of a refusal.
 pub(super) fn refusal(rejection: &Rejection) -> Answer {
-    let status = StatusCode::from_u16(rejection.code.status())
-        .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status =
+        StatusCode::from_u16(rejection.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = answer(status, PROTOBUF, rejection.encode());
     if let Some(seconds) = rejection.code.retry_after_seconds() {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }

@@ -125,8 +125,19 @@ impl AgentsDoor {
         let metrics = &self.parts.metrics;
         metrics.refused(DOOR, rejection.code.as_str());
         let unavailable = rejection.code == Code::BackboneUnavailable;
-        metrics.batch(DOOR, if unavailable { "unavailable" } else { "rejected" });
-        tracing::debug!(code = rejection.code.as_str(), detail = rejection.detail, "refused");
+        metrics.batch(
+            DOOR,
+            if unavailable {
+                "unavailable"
+            } else {
+                "rejected"
+            },
+        );
+        tracing::debug!(
+            code = rejection.code.as_str(),
+            detail = rejection.detail,
+            "refused"
+        );
         close_unread(answer::refusal(rejection), version, unread)
     }
 
@@ -144,7 +155,11 @@ impl AgentsDoor {
         let agent_id = agent_of(peer, now)?;
         let sender = self.admitted(agent_id)?;
         // Bad requests spend too.
-        self.afford(parts.budgets.spend_request(agent_id, parts.clock.monotonic_ns()))?;
+        self.afford(
+            parts
+                .budgets
+                .spend_request(agent_id, parts.clock.monotonic_ns()),
+        )?;
         let (head, body) = request.into_parts();
         check_content_type(&head.headers)?;
         let encoding = encoding_of(&head.headers)
@@ -163,9 +178,15 @@ impl AgentsDoor {
             self.afford(parts.budgets.affords_bytes(agent_id, bytes, now_ns))?;
         }
         let mut buffer = parts.pool.take();
-        read_body(body, encoding, &self.config.body, &mut reservation, &mut buffer)
-            .await
-            .map_err(of_body)?;
+        read_body(
+            body,
+            encoding,
+            &self.config.body,
+            &mut reservation,
+            &mut buffer,
+        )
+        .await
+        .map_err(of_body)?;
         *body_read = true;
         let records = self.walk(&sender, now, buffer, &mut reservation)?;
         let received = records.count();
@@ -183,13 +204,20 @@ impl AgentsDoor {
             RosterVerdict::Project(project) => project,
             RosterVerdict::Open => DEFAULT_PROJECT.into(),
             RosterVerdict::NotRegistered => {
-                return Err(refusal(Code::AgentNotRegistered, "the agent is not registered"));
+                return Err(refusal(
+                    Code::AgentNotRegistered,
+                    "the agent is not registered",
+                ));
             }
             RosterVerdict::NotAdmitted => {
                 return Err(refusal(Code::AgentNotAdmitted, "the agent is not admitted"));
             }
         };
-        Ok(Sender { agent_id, project, control_offset })
+        Ok(Sender {
+            agent_id,
+            project,
+            control_offset,
+        })
     }
 
     /// Walks the body once and makes its records. On the task itself: 500
@@ -218,9 +246,21 @@ impl AgentsDoor {
         let mut records = parts.backbone.buffer();
         let admitted = admit_batch(&body, &rules, &mut records)?;
         let now_ns = parts.clock.monotonic_ns();
-        parts.metrics.admitted_in(Duration::from_nanos(now_ns.saturating_sub(started_ns)));
+        parts
+            .metrics
+            .admitted_in(Duration::from_nanos(now_ns.saturating_sub(started_ns)));
+        parts
+            .metrics
+            .event_lag(lag_seconds(now, admitted.event_time_min));
+        parts
+            .metrics
+            .event_lag(lag_seconds(now, admitted.event_time_max));
         let (events, bytes) = (u64::from(admitted.events), body.len() as u64);
-        self.afford(parts.budgets.spend_batch(sender.agent_id, events, bytes, now_ns))?;
+        self.afford(
+            parts
+                .budgets
+                .spend_batch(sender.agent_id, events, bytes, now_ns),
+        )?;
         // The body goes back now: from here on the records are what is held.
         drop(body);
         reservation
@@ -251,12 +291,21 @@ impl Handler for AgentsDoor {
     }
 }
 
+fn lag_seconds(now: Timestamp, event_time: Timestamp) -> f64 {
+    now.as_millis().saturating_sub(event_time.as_millis()) as f64 / 1_000.0
+}
+
 fn has_body(request: &Request<Incoming>) -> bool {
     !request.body().is_end_stream()
 }
 
 fn refusal(code: Code, detail: impl Into<String>) -> Rejection {
-    Rejection { code, detail: detail.into(), field: String::new(), event_index: -1 }
+    Rejection {
+        code,
+        detail: detail.into(),
+        field: String::new(),
+        event_index: -1,
+    }
 }
 
 fn agent_of(peer: &Peer, now: Timestamp) -> Result<&str, Rejection> {
@@ -269,10 +318,15 @@ fn agent_of(peer: &Peer, now: Timestamp) -> Result<&str, Rejection> {
 
 /// Parameters are ignored, and case.
 fn check_content_type(headers: &HeaderMap) -> Result<(), Rejection> {
-    let value = headers.get(CONTENT_TYPE).and_then(|value: &HeaderValue| value.to_str().ok());
+    let value = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value: &HeaderValue| value.to_str().ok());
     let essence = value.unwrap_or("").split(';').next().unwrap_or("").trim();
     let known = ["application/x-protobuf", "application/protobuf"];
-    if known.iter().any(|known| essence.eq_ignore_ascii_case(known)) {
+    if known
+        .iter()
+        .any(|known| essence.eq_ignore_ascii_case(known))
+    {
         return Ok(());
     }
     Err(refusal(

@@ -20,7 +20,9 @@ impl AgentsDoor {
         match publish(&*parts.backbone, records, reservation, time_max).await {
             Ok(_) => {
                 let took_ns = parts.clock.monotonic_ns().saturating_sub(started_ns);
-                parts.metrics.published_in(std::time::Duration::from_nanos(took_ns));
+                parts
+                    .metrics
+                    .published_in(std::time::Duration::from_nanos(took_ns));
                 Ok(())
             }
             Err(NotDurable) => Err(refusal(

@@ -28,8 +28,15 @@ pub(super) struct Inflate {
 
 enum Kind {
     Plain,
-    Gzip { member: Decompress, members: u32, ended: bool },
-    Zstd { frames: Decoder<'static>, ended: bool },
+    Gzip {
+        member: Decompress,
+        members: u32,
+        ended: bool,
+    },
+    Zstd {
+        frames: Decoder<'static>,
+        ended: bool,
+    },
 }
 
 /// What one step took and gave, and whether a member or frame ended with it.
@@ -54,11 +61,22 @@ impl Inflate {
                 frames
                     .set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))
                     .map_err(corrupt)?;
-                Kind::Zstd { frames, ended: false }
+                Kind::Zstd {
+                    frames,
+                    ended: false,
+                }
             }
         };
-        let chunk = if encoding == Encoding::Identity { 0 } else { CHUNK_BYTES };
-        Ok(Self { decoder, chunk: vec![0; chunk].into_boxed_slice(), holds_output: false })
+        let chunk = if encoding == Encoding::Identity {
+            0
+        } else {
+            CHUNK_BYTES
+        };
+        Ok(Self {
+            decoder,
+            chunk: vec![0; chunk].into_boxed_slice(),
+            holds_output: false,
+        })
     }
 
     pub(super) fn is_plain(&self) -> bool {
@@ -105,11 +123,23 @@ impl Inflate {
 impl Kind {
     fn step(&mut self, data: &[u8], chunk: &mut [u8]) -> Result<Progress, InflateError> {
         match self {
-            Kind::Plain => Ok(Progress { taken: 0, given: 0, ended: true }),
-            Kind::Gzip { member, members, ended } => {
+            Kind::Plain => Ok(Progress {
+                taken: 0,
+                given: 0,
+                ended: true,
+            }),
+            Kind::Gzip {
+                member,
+                members,
+                ended,
+            } => {
                 if *ended {
                     if data.is_empty() {
-                        return Ok(Progress { taken: 0, given: 0, ended: true });
+                        return Ok(Progress {
+                            taken: 0,
+                            given: 0,
+                            ended: true,
+                        });
                     }
                     *members += 1;
                     if *members > GZIP_MEMBERS_MAX {
@@ -124,7 +154,11 @@ impl Kind {
             }
             Kind::Zstd { frames, ended } => {
                 if *ended && data.is_empty() {
-                    return Ok(Progress { taken: 0, given: 0, ended: true });
+                    return Ok(Progress {
+                        taken: 0,
+                        given: 0,
+                        ended: true,
+                    });
                 }
                 let progress = zstd_step(frames, data, chunk)?;
                 *ended = progress.ended;
@@ -157,6 +191,12 @@ fn zstd_step(
 ) -> Result<Progress, InflateError> {
     let mut input = InBuffer::around(data);
     let mut output = OutBuffer::around(chunk);
-    let hint = frames.run(&mut input, &mut output).map_err(|_| InflateError::Corrupt)?;
-    Ok(Progress { taken: input.pos(), given: output.pos(), ended: hint == 0 })
+    let hint = frames
+        .run(&mut input, &mut output)
+        .map_err(|_| InflateError::Corrupt)?;
+    Ok(Progress {
+        taken: input.pos(),
+        given: output.pos(),
+        ended: hint == 0,
+    })
 }

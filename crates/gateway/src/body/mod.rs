@@ -157,11 +157,17 @@ fn grow(
     }
     // A decoder's window holds what it has put out, a second time.
     let copies = if plain { 1 } else { 2 };
-    let needed = if plain { held + coming as u64 } else { (held + 1) * copies };
+    let needed = if plain {
+        held + coming as u64
+    } else {
+        (held + 1) * copies
+    };
     if needed > reservation.bytes() {
         let steps = needed.div_ceil(limits::RESERVATION_STEP_BYTES);
         let bytes = steps * limits::RESERVATION_STEP_BYTES;
-        reservation.resize(bytes).map_err(|_| BodyFault::AtCapacity)?;
+        reservation
+            .resize(bytes)
+            .map_err(|_| BodyFault::AtCapacity)?;
     }
     let reserved = reservation.bytes() / copies;
     let ceiling = reserved.min(bounds.bytes_max + 1).max(held + 1);

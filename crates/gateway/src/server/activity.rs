@@ -88,7 +88,9 @@ pub(super) struct RequestGuard(Arc<Activity>);
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.waiting_since_ms.store(self.0.now_ms(), Ordering::Relaxed);
+        self.0
+            .waiting_since_ms
+            .store(self.0.now_ms(), Ordering::Relaxed);
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }

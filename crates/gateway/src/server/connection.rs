@@ -29,6 +29,8 @@ use crate::limits;
 use crate::metrics::Metrics;
 use crate::tls::{ClientCertificate, Tls};
 
+type BoxedAnswer = Pin<Box<dyn Future<Output = Result<Response<CountedBody>, Infallible>> + Send>>;
+
 /// What the connections of one listener share.
 pub(super) struct Connections<H> {
     pub(super) name: &'static str,
@@ -39,12 +41,20 @@ pub(super) struct Connections<H> {
 }
 
 impl<H: Handler> Connections<H> {
-    pub(super) async fn serve(self: &Arc<Self>, stream: TcpStream, remote: SocketAddr, drain: Drain) {
+    pub(super) async fn serve(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        remote: SocketAddr,
+        drain: Drain,
+    ) {
         // Answers are small and whole: waiting to fill a segment only delays them.
         let _ = stream.set_nodelay(true);
         let stream = WriteStall::new(stream, self.limits.write_stall_max);
         let Some(tls) = &self.tls else {
-            let peer = Peer { remote, certificate: None };
+            let peer = Peer {
+                remote,
+                certificate: None,
+            };
             return self.http1(stream, Arc::new(peer), drain).await;
         };
         let material = match tls.material() {
@@ -69,7 +79,10 @@ impl<H: Handler> Connections<H> {
         let certificate = session
             .peer_certificates()
             .and_then(|chain| ClientCertificate::new(chain, &material, tls));
-        let peer = Arc::new(Peer { remote, certificate });
+        let peer = Arc::new(Peer {
+            remote,
+            certificate,
+        });
         if session.alpn_protocol() == Some(b"h2") {
             self.http2(stream, peer, drain).await;
         } else {
@@ -89,15 +102,21 @@ impl<H: Handler> Connections<H> {
             .max_buf_size(limits::READ_BUFFER_BYTES_MAX)
             .max_header_size(limits::HEADER_BYTES_MAX)
             .serve_connection(io, service);
-        let steps = |step: Step<'_, '_>| match step {
-            Step::Poll(cx) => connection.poll_without_shutdown(cx).map(|_| ()),
-            Step::Finish => {
+        let steps = |cx: &mut Context<'_>, finish: bool| {
+            if finish {
                 Pin::new(&mut connection).graceful_shutdown();
-                Poll::Pending
             }
+            connection.poll_without_shutdown(cx).map(|_| ())
         };
         let header_max = Some(self.limits.header_time_max);
-        drive(steps, &activity, header_max, self.limits.idle_time_max, drain).await;
+        drive(
+            steps,
+            &activity,
+            header_max,
+            self.limits.idle_time_max,
+            drain,
+        )
+        .await;
         let stream = connection.into_parts().io.into_inner().stream;
         close(stream, activity.is_unread()).await;
     }
@@ -117,28 +136,28 @@ impl<H: Handler> Connections<H> {
                 .max_header_list_size(limits::HEADER_BYTES_MAX as u32)
                 .serve_connection(io, service)
         );
-        let steps = |step: Step<'_, '_>| match step {
-            Step::Poll(cx) => connection.as_mut().poll(cx).map(|_| ()),
-            Step::Finish => {
+        let steps = |cx: &mut Context<'_>, finish: bool| {
+            if finish {
                 connection.as_mut().graceful_shutdown();
-                Poll::Pending
             }
+            connection.as_mut().poll(cx).map(|_| ())
         };
         drive(steps, &activity, None, self.limits.idle_time_max, drain).await;
     }
 
-    /// One request's future, owned, as HTTP/2 runs each on a task of its own.
+    /// One request's future: owned, as HTTP/2 runs each on a task of its own,
+    /// and boxed, as HTTP/1.1 moves it.
     fn answer(
         self: &Arc<Self>,
         request: Request<Incoming>,
         activity: &Arc<Activity>,
         peer: &Arc<Peer>,
-    ) -> impl Future<Output = Result<Response<CountedBody>, Infallible>> + Send + use<H> {
+    ) -> BoxedAnswer {
         let shared = Arc::clone(self);
         let guard = activity.request();
         let activity = Arc::clone(activity);
         let peer = Arc::clone(peer);
-        async move { Ok(shared.respond(request, &peer, &activity, guard).await) }
+        Box::pin(async move { Ok(shared.respond(request, &peer, &activity, guard).await) })
     }
 
     async fn respond(
@@ -151,7 +170,8 @@ impl<H: Handler> Connections<H> {
         let started = Instant::now();
         let route = self.handler.route(request.uri().path());
         let method = method_label(request.method());
-        let response = match CatchPanic::new(self.handler.handle(request, peer)).await {
+        let handled = pin!(self.handler.handle(request, peer));
+        let response = match CatchPanic::new(handled).await {
             Ok(response) => response,
             Err(_) => {
                 tracing::error!(listener = self.name, route, "a handler panicked");
@@ -160,11 +180,19 @@ impl<H: Handler> Connections<H> {
             }
         };
         let status = status_label(response.status());
-        self.metrics.http_request(self.name, route, method, status, started.elapsed());
-        if response.headers().get(CONNECTION).is_some_and(|value| value == "close") {
+        self.metrics
+            .http_request(self.name, route, method, status, started.elapsed());
+        if response
+            .headers()
+            .get(CONNECTION)
+            .is_some_and(|value| value == "close")
+        {
             activity.mark_unread();
         }
-        response.map(|body| CountedBody { body, _guard: guard })
+        response.map(|body| CountedBody {
+            body,
+            _guard: guard,
+        })
     }
 }
 
@@ -194,17 +222,11 @@ impl Body for CountedBody {
     }
 }
 
-/// What the loop asks of a protocol's connection.
-enum Step<'a, 'b> {
-    /// Go on; ready when the connection is over.
-    Poll(&'a mut Context<'b>),
-    /// Take no further request.
-    Finish,
-}
-
 /// Drives a connection to its end: by itself, by a drain or by its time-outs.
+/// `connection` polls it, after telling it to take no further request if so
+/// asked.
 async fn drive(
-    mut connection: impl FnMut(Step<'_, '_>) -> Poll<()>,
+    mut connection: impl FnMut(&mut Context<'_>, bool) -> Poll<()>,
     activity: &Activity,
     header_max: Option<Duration>,
     idle_max: Duration,
@@ -215,15 +237,10 @@ async fn drive(
     let mut idled = false;
     let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
     poll_fn(|cx| {
-        if connection(Step::Poll(cx)).is_ready() {
+        let finish = !drained && draining.as_mut().poll(cx).is_ready();
+        drained |= finish;
+        if connection(cx, finish).is_ready() {
             return Poll::Ready(());
-        }
-        if !drained && draining.as_mut().poll(cx).is_ready() {
-            drained = true;
-            connection(Step::Finish);
-            if connection(Step::Poll(cx)).is_ready() {
-                return Poll::Ready(());
-            }
         }
         loop {
             // Armed anew only when it fires: a request moves the deadline
@@ -236,8 +253,7 @@ async fn drive(
                         return Poll::Ready(());
                     }
                     idled = true;
-                    connection(Step::Finish);
-                    if connection(Step::Poll(cx)).is_ready() {
+                    if connection(cx, true).is_ready() {
                         return Poll::Ready(());
                     }
                     Instant::now() + limits::LINGER_TIME_MAX

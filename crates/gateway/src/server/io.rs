@@ -22,7 +22,12 @@ pub(super) struct WriteStall<S> {
 
 impl<S> WriteStall<S> {
     pub(super) fn new(stream: S, stall_max: Duration) -> Self {
-        Self { stream, stall_max, timer: None, waiting: false }
+        Self {
+            stream,
+            stall_max,
+            timer: None,
+            waiting: false,
+        }
     }
 
     fn judge<T>(
@@ -35,7 +40,9 @@ impl<S> WriteStall<S> {
             return progress;
         }
         let deadline = Instant::now() + self.stall_max;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         if !self.waiting {
             self.waiting = true;
             timer.as_mut().reset(deadline);

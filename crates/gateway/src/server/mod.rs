@@ -106,7 +106,13 @@ impl<H: Handler> Server<H> {
         limits: ServerLimits,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { name, handler, tls, limits, metrics }
+        Self {
+            name,
+            handler,
+            tls,
+            limits,
+            metrics,
+        }
     }
 
     /// Serves until the drain starts, then finishes what is in flight, at

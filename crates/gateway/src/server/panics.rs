@@ -7,15 +7,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// A future whose panic is its result.
-pub(super) struct CatchPanic<F>(Pin<Box<F>>);
+pub(super) struct CatchPanic<'a, F>(Pin<&'a mut F>);
 
-impl<F> CatchPanic<F> {
-    pub(super) fn new(future: F) -> Self {
-        Self(Box::pin(future))
+impl<'a, F> CatchPanic<'a, F> {
+    pub(super) fn new(future: Pin<&'a mut F>) -> Self {
+        Self(future)
     }
 }
 
-impl<F: Future> Future for CatchPanic<F> {
+impl<F: Future> Future for CatchPanic<'_, F> {
     type Output = Result<F::Output, Box<dyn Any + Send>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

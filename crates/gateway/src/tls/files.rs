@@ -44,8 +44,10 @@ impl Stamps {
 }
 
 pub(super) fn read_stamp(path: &Path) -> Result<Stamp, GatewayError> {
-    let metadata = fs::metadata(path)
-        .map_err(|source| GatewayError::ReadFile { path: path.to_owned(), source })?;
+    let metadata = fs::metadata(path).map_err(|source| GatewayError::ReadFile {
+        path: path.to_owned(),
+        source,
+    })?;
     Ok(Stamp {
         bytes: metadata.size(),
         modified: (metadata.mtime(), metadata.mtime_nsec()),
@@ -99,7 +101,13 @@ pub(super) fn load(
         Some(before) => before.clients_generation + 1,
     };
     let config = Arc::new(config);
-    Ok(Material { config, clients, clients_generation, clients_bundle, not_after_seconds })
+    Ok(Material {
+        config,
+        clients,
+        clients_generation,
+        clients_bundle,
+        not_after_seconds,
+    })
 }
 
 fn client_verifier(
@@ -110,10 +118,9 @@ fn client_verifier(
     for authority in authorities {
         roots.add(authority)?;
     }
-    let inner =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-            .build()
-            .map_err(|error| GatewayError::ClientAuthorities(error.to_string()))?;
+    let inner = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map_err(|error| GatewayError::ClientAuthorities(error.to_string()))?;
     Ok(Arc::new(AgentVerifier::new(inner)))
 }
 
@@ -137,17 +144,29 @@ fn not_after(leaf: &CertificateDer<'_>, path: &Path) -> Result<i64, GatewayError
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, GatewayError> {
-    let failed = |source| GatewayError::ReadFile { path: path.to_owned(), source };
+    let failed = |source| GatewayError::ReadFile {
+        path: path.to_owned(),
+        source,
+    };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
-    file.take(TLS_FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(TLS_FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     if bytes.len() as u64 > TLS_FILE_BYTES_MAX {
         let path = path.to_owned();
-        return Err(GatewayError::FileTooLong { path, bytes_max: TLS_FILE_BYTES_MAX });
+        return Err(GatewayError::FileTooLong {
+            path,
+            bytes_max: TLS_FILE_BYTES_MAX,
+        });
     }
     Ok(bytes)
 }
 
 fn bad_pem(path: &Path, what: &'static str, detail: &dyn std::fmt::Display) -> GatewayError {
-    GatewayError::BadPem { path: path.to_owned(), what, detail: detail.to_string() }
+    GatewayError::BadPem {
+        path: path.to_owned(),
+        what,
+        detail: detail.to_string(),
+    }
 }

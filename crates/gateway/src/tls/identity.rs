@@ -82,7 +82,8 @@ impl ClientCertificate {
         let generation = material.clients_generation;
         if self.verified_generation.load(Ordering::Relaxed) != generation {
             self.verify_again(&material, now)?;
-            self.verified_generation.store(generation, Ordering::Relaxed);
+            self.verified_generation
+                .store(generation, Ordering::Relaxed);
         }
         Ok(name)
     }

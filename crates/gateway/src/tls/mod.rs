@@ -81,9 +81,21 @@ impl Tls {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let stamps = read_stamps(&paths)?;
         let material = Arc::new(files::load(&paths, &provider, None)?);
-        metrics.tls_not_after_seconds.set(material.not_after_seconds);
-        let current = Mutex::new(Current { material, stamps, failure: None });
-        Ok(Arc::new(Self { paths, provider, clock, metrics, current }))
+        metrics
+            .tls_not_after_seconds
+            .set(material.not_after_seconds);
+        let current = Mutex::new(Current {
+            material,
+            stamps,
+            failure: None,
+        });
+        Ok(Arc::new(Self {
+            paths,
+            provider,
+            clock,
+            metrics,
+            current,
+        }))
     }
 
     /// The set to shake hands with now. Three `stat` calls (about 2 µs) unless
@@ -121,17 +133,12 @@ impl Tls {
         self.material().unwrap_or(unchanged)
     }
 
-    fn reload(
-        &self,
-        current: &mut Current,
-        stamps: Result<Stamps, GatewayError>,
-        now_ns: u64,
-    ) {
+    fn reload(&self, current: &mut Current, stamps: Result<Stamps, GatewayError>, now_ns: u64) {
         // Stamps are taken before the files are read: a change in between is
         // seen at the next handshake.
         let seen = stamps.as_ref().ok().copied();
-        let loaded = stamps
-            .and_then(|_| files::load(&self.paths, &self.provider, Some(&current.material)));
+        let loaded =
+            stamps.and_then(|_| files::load(&self.paths, &self.provider, Some(&current.material)));
         match loaded {
             Ok(material) => {
                 tracing::info!(
@@ -139,7 +146,9 @@ impl Tls {
                     "tls files reloaded"
                 );
                 self.metrics.tls_reload("ok");
-                self.metrics.tls_not_after_seconds.set(material.not_after_seconds);
+                self.metrics
+                    .tls_not_after_seconds
+                    .set(material.not_after_seconds);
                 current.material = Arc::new(material);
                 current.stamps = seen.unwrap_or(current.stamps);
                 self.settle(current);
@@ -150,8 +159,12 @@ impl Tls {
                 self.metrics.tls_stale.set(1);
                 let since_ns = current.failure.as_ref().map_or(now_ns, |f| f.since_ns);
                 let detail = error.to_string();
-                current.failure =
-                    Some(Failure { since_ns, tried_ns: now_ns, stamps: seen, detail });
+                current.failure = Some(Failure {
+                    since_ns,
+                    tried_ns: now_ns,
+                    stamps: seen,
+                    detail,
+                });
             }
         }
     }
