@@ -1,65 +1,11 @@
 //! What the encoders write, the door admits, and the view reads back.
 
+mod support;
+
 use fulmar_event::{
-    AuthenticationDraft, BatchBuilder, BatchRules, Body, Door, EventView, MessageDraft, Records,
-    SchemaCheck, Timestamp, admit_batch, limits,
+    BatchBuilder, Body, Door, EventView, MessageDraft, Records, SchemaCheck, admit_batch,
 };
-
-const NOW: Timestamp = Timestamp {
-    seconds: 1_700_000_000,
-    nanos: 250_000_000,
-};
-
-fn rules() -> BatchRules<'static> {
-    BatchRules {
-        agent_id: "agent-7",
-        project: "default",
-        gateway: "door-1",
-        now: NOW,
-        age_max_seconds: limits::EVENT_AGE_MAX_SECONDS,
-        skew_max_seconds: limits::CLOCK_SKEW_MAX_SECONDS,
-        events_max: limits::EVENTS_PER_BATCH_MAX,
-        event_bytes_max: limits::EVENT_BYTES_MAX,
-        control_offset: 41,
-        partition: 9,
-    }
-}
-
-fn draft() -> AuthenticationDraft<'static> {
-    AuthenticationDraft {
-        event_id: "0b1f7f2e-53a5-4a86-9c67-6c5a8cc1d4a7",
-        event_time: Timestamp {
-            seconds: 1_699_999_990,
-            nanos: 1,
-        },
-        observed_time: Timestamp {
-            seconds: 1_699_999_991,
-            nanos: 2,
-        },
-        host_hostname: "web-3.example.org",
-        host_ip: "10.1.2.3",
-        host_os: "linux",
-        host_architecture: "x86_64",
-        collector: "sshd",
-        collection_source: "/var/log/auth.log",
-        sequence: 77,
-        activity: 1,
-        outcome: 2,
-        outcome_reason: "invalid_credentials",
-        method: "password",
-        user_name: "röot",
-        user_domain: "example.org",
-        user_uid: "1000",
-        service_name: "sshd",
-        service_protocol: "ssh",
-        source_ip: "203.0.113.77",
-        source_port: 52_144,
-        destination_ip: "2001:db8::1",
-        destination_port: 22,
-        transport: 1,
-        raw_record: "Failed password for root from 203.0.113.77 port 52144 ssh2",
-    }
-}
+use support::{NOW, draft, rules};
 
 #[test]
 fn an_authentication_event_keeps_every_field_and_gains_the_stamp() {

@@ -1,0 +1,347 @@
+//! For any bytes, the walk at the door and the view behind the log agree with a full decode:
+//! in the verdict, in the first field at fault, and in what is written.
+
+mod support;
+
+use fulmar_event::{Body, Code, EventView, Records, Timestamp, admit_batch};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use support::fields::{self, Field};
+use support::mirror;
+use support::reference::{self, Verdict};
+use support::{batch_of, draft, encoded, rules};
+
+/// What the door says of a batch of this one event, in the reference's words.
+fn door_verdict(event: &[u8]) -> Verdict {
+    let mut records = Records::new();
+    match admit_batch(&batch_of(&[event]), &rules(), &mut records) {
+        Ok(admitted) => {
+            assert_eq!(admitted.events, 1);
+            assert_eq!(admitted.bytes, event.len() as u64);
+            let record = records.iter().next().unwrap().unwrap();
+            assert_eq!(record.partition, rules().partition);
+            Verdict::Admitted(record.bytes.to_vec())
+        }
+        Err(rejection) if rejection.code == Code::MalformedPayload => {
+            assert_eq!(rejection.event_index, -1);
+            assert!(records.bytes().is_empty());
+            Verdict::Malformed
+        }
+        Err(rejection) => {
+            assert_eq!(
+                (rejection.code, rejection.event_index),
+                (Code::InvalidEvent, 0)
+            );
+            assert!(rejection.detail.starts_with(&rejection.field));
+            assert!(records.bytes().is_empty());
+            Verdict::Refused(rejection.field.leak())
+        }
+    }
+}
+
+fn check(event: &[u8]) {
+    let expected = reference::judge(event, &rules());
+    assert_eq!(door_verdict(event), expected);
+    check_view(event);
+    if let Verdict::Admitted(record) = expected {
+        check_view(&record);
+        let (sent, kept) = (
+            mirror::decode(event).unwrap(),
+            mirror::decode(&record).unwrap(),
+        );
+        let origin = kept.origin.clone().unwrap();
+        assert_eq!(
+            (origin.tenant_id.as_str(), origin.agent_id.as_str()),
+            ("default", "agent-7")
+        );
+        assert_eq!(origin.host, sent.origin.clone().unwrap_or_default().host);
+        let door_owned = |mut event: mirror::Event| {
+            (event.origin, event.reception, event.stamp, event.enrichment) = Default::default();
+            event
+        };
+        assert_eq!(door_owned(kept), door_owned(sent));
+        assert_eq!(EventView::parse(&record).unwrap().check_contract(), Ok(()));
+    }
+}
+
+/// The view reads exactly what a decode reads.
+fn check_view(event: &[u8]) {
+    match (EventView::parse(event), mirror::decode(event)) {
+        (Ok(view), Some(decoded)) => assert_eq!(as_decoded(&view), normal(decoded)),
+        (view, decoded) => assert_eq!(view.is_ok(), decoded.is_some(), "{view:?}"),
+    }
+}
+
+/// A decoded event without the difference between absent and empty submessages, which the view
+/// does not keep except for times, `time`, `collection` and the payload.
+fn normal(mut event: mirror::Event) -> mirror::Event {
+    event.origin = Some(event.origin.unwrap_or_default());
+    event.origin.as_mut().unwrap().host.get_or_insert_default();
+    event.reception.get_or_insert_default();
+    event.stamp.get_or_insert_default();
+    event.enrichment = None;
+    if let Some(mirror::Body::Authentication(body)) = &mut event.body {
+        body.user.get_or_insert_default();
+        body.service.get_or_insert_default();
+        let network = body.network.get_or_insert_default();
+        network.source.get_or_insert_default();
+        network.destination.get_or_insert_default();
+    }
+    event
+}
+
+fn as_decoded(view: &EventView<'_>) -> mirror::Event {
+    let text = str::to_owned;
+    let time = |time: Option<Timestamp>| {
+        time.map(|time| mirror::Timestamp {
+            seconds: time.seconds,
+            nanos: time.nanos as i32,
+        })
+    };
+    mirror::Event {
+        event_id: text(view.event_id),
+        schema_version: view.schema_version,
+        event_class: view.event_class,
+        time: view.has_time.then(|| mirror::Timestamps {
+            event_time: time(view.event_time),
+            observed_time: time(view.observed_time),
+        }),
+        origin: Some(mirror::Origin {
+            tenant_id: text(view.tenant_id),
+            agent_id: text(view.agent_id),
+            host: Some(mirror::Host {
+                hostname: text(view.host_hostname),
+                ip: text(view.host_ip),
+                os: text(view.host_os),
+                architecture: text(view.host_architecture),
+            }),
+        }),
+        collection: view.has_collection.then(|| mirror::Collection {
+            collector: text(view.collector),
+            source: text(view.collection_source),
+            sequence: view.sequence,
+        }),
+        reception: Some(mirror::Reception {
+            ingest_time: time(view.ingest_time),
+            gateway: text(view.gateway),
+            batch_id: text(view.batch_id),
+        }),
+        body: body_as_decoded(&view.body),
+        stamp: Some(mirror::Stamp {
+            project: text(view.stamp.project),
+            source: text(view.stamp.source),
+            door: view.stamp.door,
+            control_offset: view.stamp.control_offset,
+            key: text(view.stamp.key),
+        }),
+        enrichment: None,
+    }
+}
+
+fn body_as_decoded(body: &Body<'_>) -> Option<mirror::Body> {
+    let text = str::to_owned;
+    let endpoint = |ip, port| Some(mirror::Endpoint { ip: text(ip), port });
+    Some(match body {
+        Body::None => return None,
+        Body::Authentication(body) => mirror::Body::Authentication(mirror::Authentication {
+            activity: body.activity,
+            outcome: body.outcome,
+            outcome_reason: text(body.outcome_reason),
+            method: text(body.method),
+            user: Some(mirror::User {
+                name: text(body.user_name),
+                domain: text(body.user_domain),
+                uid: text(body.user_uid),
+            }),
+            service: Some(mirror::Service {
+                name: text(body.service_name),
+                protocol: text(body.service_protocol),
+            }),
+            network: Some(mirror::Network {
+                source: endpoint(body.source_ip, body.source_port),
+                destination: endpoint(body.destination_ip, body.destination_port),
+                transport: body.transport,
+            }),
+            raw_record: text(body.raw_record),
+        }),
+        Body::Track(body) => mirror::Body::Track(mirror::Track {
+            name: text(body.name),
+            properties: body.properties.to_vec(),
+        }),
+        Body::Profile(body) => mirror::Body::Profile(mirror::Profile {
+            profile_id: text(body.profile_id),
+            properties: body.properties.to_vec(),
+        }),
+        Body::Message(body) => mirror::Body::Message(mirror::Message {
+            kind: text(body.kind),
+            source: text(body.source),
+            subject: text(body.subject),
+            consumer: text(body.consumer),
+            data: body.data.to_vec(),
+            data_content_type: text(body.data_content_type),
+            data_base64: body.data_base64,
+            extensions: body.extensions.to_vec(),
+            labels: body.labels.to_vec(),
+            idempotency_key: text(body.idempotency_key),
+            schema: body.schema,
+        }),
+    })
+}
+
+/// Text that is mostly plain, sometimes long, sometimes not UTF-8.
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        6 => "[a-z0-9._:-]{0,40}".prop_map(String::into_bytes),
+        2 => "\\PC{0,24}".prop_map(String::into_bytes),
+        1 => (0usize..600).prop_map(|length| vec![b'x'; length]),
+        1 => Just(b"203.0.113.9".to_vec()),
+        1 => Just(b"fe80::1%eth0".to_vec()),
+        1 => vec(any::<u8>(), 0..20),
+    ]
+}
+
+/// A value on the wire, by wire type, with the key in front, perhaps spelled too long.
+fn field(depth: u32) -> BoxedStrategy<Vec<u8>> {
+    const NUMBERS: [u32; 22] = [
+        1, 2, 3, 4, 5, 6, 7, 8, 11, 15, 16, 17, 60, 64, 100, 101, 102, 110, 111, 112, 999, 70_000,
+    ];
+    let number = prop::sample::select(NUMBERS.to_vec());
+    let integer = prop_oneof![
+        3 => 0u64..4,
+        1 => 65_534u64..65_540,
+        1 => any::<u64>(),
+        1 => Just(1u64 << 32),
+    ];
+    let integer_field =
+        (number.clone(), integer, 0usize..4).prop_map(|(number, value, padding)| {
+            let key = fields::varint(u64::from(number) << 3, padding);
+            [key, fields::varint(value, padding)].concat()
+        });
+    let text_field = (number.clone(), text(), 0usize..3)
+        .prop_map(|(number, value, padding)| fields::padded_block(number, &value, padding / 2));
+    let fixed = (number.clone(), any::<bool>(), any::<u64>()).prop_map(|(number, long, value)| {
+        let key = fields::varint(u64::from(number) << 3 | if long { 1 } else { 5 }, 0);
+        let bytes = value.to_le_bytes();
+        [key, bytes[..if long { 8 } else { 4 }].to_vec()].concat()
+    });
+    if depth == 0 {
+        return prop_oneof![4 => integer_field, 4 => text_field, 1 => fixed].boxed();
+    }
+    let message =
+        (number.clone(), soup(depth - 1)).prop_map(|(number, value)| fields::block(number, &value));
+    let group = (number, soup(depth - 1)).prop_map(|(number, value)| {
+        let key = |wire_type| fields::varint(u64::from(number) << 3 | wire_type, 0);
+        [key(3), value, key(4)].concat()
+    });
+    prop_oneof![4 => integer_field, 4 => text_field, 1 => fixed, 6 => message, 1 => group].boxed()
+}
+
+fn soup(depth: u32) -> BoxedStrategy<Vec<u8>> {
+    vec(field(depth), 0..6)
+        .prop_map(|fields| fields.concat())
+        .boxed()
+}
+
+/// Fields that leave a valid event valid but for what the door owns.
+fn harmless() -> impl Strategy<Value = Vec<u8>> {
+    let host = fields::block(3, &fields::block(1, b"other"));
+    let unknown = fields::block(77, b"\xff\x00");
+    prop_oneof![
+        (0usize..4).prop_map(|padding| {
+            let forged = [fields::block(1, b"victim"), fields::block(2, b"forged")].concat();
+            fields::padded_block(5, &forged, padding)
+        }),
+        Just(fields::block(
+            5,
+            &[host.clone(), fields::block(2, b"forged"), unknown].concat()
+        )),
+        Just(fields::block(
+            5,
+            &[fields::block(2, b"forged"), host].concat()
+        )),
+        (0usize..4).prop_map(|padding| fields::padded_block(7, &fields::block(2, b"x"), padding)),
+        (0usize..4).prop_map(|padding| fields::padded_block(100, &fields::number(3, 4), padding)),
+        Just(fields::block(101, &[])),
+        Just(fields::block(900, b"kept")),
+        Just(
+            [
+                fields::varint(61 << 3 | 3, 0),
+                fields::varint(61 << 3 | 4, 0)
+            ]
+            .concat()
+        ),
+        Just(fields::number(62, u64::MAX)),
+    ]
+}
+
+/// A valid event's fields and others, in any order.
+fn reordered() -> impl Strategy<Value = Vec<u8>> {
+    let valid: Vec<Vec<u8>> = fields::split(&encoded(&draft()))
+        .into_iter()
+        .map(|field: Field| field.bytes)
+        .collect();
+    vec(harmless(), 0..5)
+        .prop_flat_map(move |extra| Just([valid.clone(), extra].concat()).prop_shuffle())
+        .prop_map(|fields| fields.concat())
+}
+
+/// A valid event with bytes changed, cut, put in or repeated.
+fn mutated() -> impl Strategy<Value = Vec<u8>> {
+    let change = (
+        0u8..5,
+        any::<prop::sample::Index>(),
+        any::<u8>(),
+        1usize..12,
+    );
+    (reordered(), vec(change, 1..4)).prop_map(|(mut event, changes)| {
+        for (kind, index, byte, length) in changes {
+            let at = index
+                .index(event.len() + 1)
+                .min(event.len().saturating_sub(1));
+            let end = (at + length).min(event.len());
+            match kind {
+                0 if !event.is_empty() => event[at] = byte,
+                1 if !event.is_empty() => event[at] ^= 1 << (byte & 7),
+                2 => drop(event.drain(at..end)),
+                3 => event.insert(at, byte),
+                _ => {
+                    let piece = event[at..end].to_vec();
+                    event.splice(at..at, piece);
+                }
+            }
+        }
+        event
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn on_reordered_events(event in reordered()) {
+        check(&event);
+        // Nothing here breaks a rule, so that this test proves admission.
+        prop_assert!(matches!(door_verdict(&event), Verdict::Admitted(_)));
+    }
+
+    #[test]
+    fn on_mutated_events(event in mutated()) {
+        check(&event);
+    }
+
+    #[test]
+    fn on_valid_events_with_any_fields_added(event in reordered(), more in soup(3)) {
+        check(&[event.clone(), more.clone()].concat());
+        check(&[more, event].concat());
+    }
+
+    #[test]
+    fn on_any_fields(event in soup(4)) {
+        check(&event);
+    }
+
+    #[test]
+    fn on_any_bytes(event in vec(any::<u8>(), 0..64)) {
+        check(&event);
+    }
+}
