@@ -1,4 +1,5 @@
 //! What the encoders write, the door admits, and the view reads back.
+#![allow(clippy::unwrap_used, reason = "a test ends where its premise fails")]
 
 mod support;
 
