@@ -1,0 +1,173 @@
+//! Opening a topic's folder: which segments there are, where the log ends,
+//! what of its tail is kept (L1, L2).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::disk;
+use crate::error::{At, LogError, Result};
+use crate::segment::{self, SegmentFile, SegmentHeader};
+use crate::survey::{Bound, Survey, survey};
+use crate::{Damage, Topic};
+
+/// Bytes copied at once when an unproven tail is written again.
+const COPY_BYTES: usize = 1 << 20;
+
+/// A topic as it was found, its tail made durable.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub segments: Vec<SegmentFile>,
+    /// The last segment, open for writing.
+    pub file: File,
+    pub end_bytes: u64,
+    pub end_offset: u64,
+    pub last_time_ms: i64,
+    pub sealed: bool,
+    /// The last segment must not be written to: damage stands in it.
+    pub must_roll: bool,
+    pub torn_bytes: u64,
+    pub damages: Vec<Damage>,
+}
+
+/// Reads a topic's folder and cuts what may be cut. The folder's lock is held.
+pub(crate) fn recover(
+    dir: &Path,
+    topic: Topic,
+    partitions: u16,
+    segment_bytes: u64,
+) -> Result<Recovered> {
+    disk::create_dir_all(dir).at(dir)?;
+    segment::remove_temporaries(dir)?;
+    let segments = segment::list(dir, topic)?;
+    check_partitions(&segments, partitions)?;
+    let Some(last) = segments.last() else {
+        return create_first(dir, topic, partitions, segment_bytes);
+    };
+    let mut damages = hole_damages(topic, &segments);
+    let file = disk::open(&last.path).at(&last.path)?;
+    let found = survey(topic, last, &file, Bound::Open, &mut |_, _| true).at(&last.path)?;
+    let last_time_ms = found
+        .last_time_ms
+        .or(last.header.map(|header| header.start_time_ms))
+        .unwrap_or(i64::MIN);
+    make_tail_durable(&file, &found, segment_bytes).at(&last.path)?;
+    let must_roll = !found.damages.is_empty();
+    // Headers of older segments; the last one's is among the survey's findings.
+    let older = &segments[..segments.len() - 1];
+    damages.extend(
+        older
+            .iter()
+            .filter_map(|segment| segment.header_damage(topic)),
+    );
+    damages.extend(found.damages);
+    Ok(Recovered {
+        file,
+        end_bytes: found.end_bytes,
+        end_offset: found.end_offset,
+        last_time_ms,
+        sealed: found.sealed,
+        must_roll,
+        torn_bytes: found.torn_bytes,
+        damages,
+        segments,
+    })
+}
+
+fn check_partitions(segments: &[SegmentFile], configured: u16) -> Result<()> {
+    for segment in segments {
+        let Some(header) = segment.header else {
+            continue;
+        };
+        if header.partitions != configured {
+            return Err(LogError::Partitions {
+                path: segment.path.clone(),
+                found: header.partitions,
+                configured,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn create_first(
+    dir: &Path,
+    topic: Topic,
+    partitions: u16,
+    segment_bytes: u64,
+) -> Result<Recovered> {
+    let header = SegmentHeader {
+        partitions,
+        sequence: 0,
+        first_offset: 0,
+        start_time_ms: i64::MIN,
+        previous_end_bytes: 0,
+        nonce: segment::new_nonce(),
+    };
+    let (file, first) = segment::create(dir, topic, &header, segment_bytes)?;
+    Ok(Recovered {
+        segments: vec![first],
+        file,
+        end_bytes: segment::SEGMENT_HEADER_BYTES,
+        end_offset: 0,
+        last_time_ms: i64::MIN,
+        sealed: true,
+        must_roll: false,
+        torn_bytes: 0,
+        damages: Vec::new(),
+    })
+}
+
+/// Segments that are gone from the middle. What is lost with them is found
+/// where the segment before the hole ends, when it is read.
+fn hole_damages(topic: Topic, segments: &[SegmentFile]) -> Vec<Damage> {
+    let mut damages = Vec::new();
+    for pair in segments.windows(2) {
+        if pair[1].sequence != pair[0].sequence + 1 {
+            damages.push(Damage {
+                topic,
+                segment: pair[1].name(),
+                byte: 0,
+                first_offset: pair[1].first_offset,
+                end_offset: pair[1].first_offset,
+                reason: format!(
+                    "the segments before it, after {}, are missing",
+                    pair[0].name()
+                ),
+            });
+        }
+    }
+    damages
+}
+
+/// After this everything up to the survey's end is on disk and nothing stands
+/// behind it.
+///
+/// The bytes since the proven position are written again before the sync: if
+/// the process before this one ended after a failed sync, the system may hold
+/// them as clean pages that never reached the disk, and a sync alone would
+/// say yes to that (L2).
+fn make_tail_durable(file: &File, found: &Survey, segment_bytes: u64) -> std::io::Result<()> {
+    if found.sealed {
+        return Ok(());
+    }
+    let mut at = found.proven_bytes;
+    let mut bytes = vec![0; COPY_BYTES.min((found.end_bytes - at) as usize)];
+    while at < found.end_bytes {
+        let piece = bytes.len().min((found.end_bytes - at) as usize);
+        file.read_exact_at(&mut bytes[..piece], at)?;
+        disk::write_all_at(file, &bytes[..piece], at)?;
+        at += piece as u64;
+    }
+    let may_cut = found.damages.is_empty();
+    if may_cut && found.torn_bytes > 0 {
+        // Cut, so that no stale frame can ever seem to follow a new one.
+        disk::set_len(file, found.end_bytes)?;
+        // On a full disk the file grows as it can.
+        match disk::preallocate(file, segment_bytes) {
+            Err(error) if error.kind() != std::io::ErrorKind::StorageFull => return Err(error),
+            _ => {}
+        }
+    }
+    disk::fdatasync(file)
+}
