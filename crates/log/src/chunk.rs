@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::framing::{RawRecord, RecordIter, Records as Framed};
+use fulmar_event::{RawRecord, RecordIter, Records as Framed};
 
 /// One record in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,6 @@ pub struct Record<'a> {
 pub(crate) struct FrameSpan {
     pub payload: Range<usize>,
     pub first_offset: u64,
-    pub count: u32,
     pub append_time_ms: i64,
 }
 
@@ -49,7 +48,6 @@ impl Chunk {
             frames: vec![FrameSpan {
                 payload,
                 first_offset,
-                count,
                 append_time_ms,
             }],
             from: first_offset,

@@ -12,13 +12,13 @@ use crate::append::{Append, Appended};
 use crate::commit::Committer;
 use crate::config::APPEND_BYTES_MAX;
 use crate::error::{At, LogError, Result};
-use crate::framing::Records;
 use crate::reader::{Extent, Extents, Reader};
 use crate::recover::recover;
 use crate::shared::{Pending, Queue, Shared, View, lock};
 use crate::space::DiskGuard;
 use crate::stats::{Counters, add, get};
 use crate::{Chunk, Damage, JournalStats, LogConfig, Topic};
+use fulmar_event::Records;
 
 /// Readers that [`Journal::read`] keeps, each with its place: more folds than
 /// this on one topic search for theirs.
@@ -239,6 +239,7 @@ impl Journal {
             found.map(|index| readers.swap_remove(index))
         };
         let mut reader = kept.unwrap_or_else(|| self.reader(from));
+        reader.seek(from);
         let chunk = reader.next(bytes_max)?;
         let mut readers = lock(&self.readers);
         if readers.len() >= READERS_MAX {

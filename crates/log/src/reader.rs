@@ -10,10 +10,10 @@ use std::sync::Arc;
 use crate::chunk::{Chunk, FrameSpan};
 use crate::error::{At, LogError, Result};
 use crate::frame::{FrameHeader, HEADER_BYTES};
-use crate::framing::RecordIter;
 use crate::scan::{Step, Walk};
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFile};
 use crate::{Damage, Topic};
+use fulmar_event::RecordIter;
 
 /// Least bytes asked of the disk at once; what a read keeps of it may be less.
 const READ_BYTES_MIN: usize = 1 << 20;
@@ -43,6 +43,9 @@ struct Place {
     byte: u64,
     offset: u64,
     time_ms: i64,
+    /// Byte, offset and time where the last chunk began: a block may end
+    /// within a chunk, and its reader comes back to the rest.
+    chunk_start: Option<(u64, u64, i64)>,
 }
 
 /// Reads a topic in order and remembers its place. It never passes the synced
@@ -100,7 +103,8 @@ impl Reader {
 
     /// Whether going on at `offset` needs no search from a segment's start.
     pub(crate) fn is_near(&self, offset: u64) -> bool {
-        self.next == offset
+        let starts = self.place.as_ref().and_then(|place| place.chunk_start);
+        self.next == offset || starts.is_some_and(|start| start.1 <= offset && offset <= self.next)
     }
 
     /// Gives a chunk's memory back for the next read.
@@ -154,6 +158,7 @@ impl Reader {
                 byte: SEGMENT_HEADER_BYTES,
                 offset: extent.segment.first_offset,
                 time_ms: i64::MIN,
+                chunk_start: None,
             });
         }
         let Some(place) = &mut self.place else {
@@ -221,6 +226,7 @@ impl Reader {
                 want = *frame_bytes;
                 continue;
             }
+            place.chunk_start = Some((place.byte, place.offset, place.time_ms));
             place.byte += at as u64;
             place.offset = offset;
             place.time_ms = time_ms;
@@ -409,7 +415,6 @@ impl Parse<'_> {
                 self.frames.push(FrameSpan {
                     payload: self.at + HEADER_BYTES..self.at + payload_end,
                     first_offset: header.first_offset,
-                    count: header.count,
                     append_time_ms: header.append_time_ms,
                 });
             }

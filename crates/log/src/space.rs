@@ -107,10 +107,6 @@ impl DiskGuard {
         is_low
     }
 
-    pub(crate) fn is_low(&self) -> bool {
-        self.low.load(Ordering::Relaxed)
-    }
-
     /// The error that names the figures of the last look.
     pub(crate) fn error(&self) -> LogError {
         LogError::DiskLow {
