@@ -88,7 +88,6 @@ pub enum FlowError {
 pub type Result<T> = std::result::Result<T, FlowError>;
 
 /// Adds what was tried and where to an I/O error.
-#[allow(dead_code)]
 pub(crate) fn io_error(
     action: &'static str,
     path: &std::path::Path,

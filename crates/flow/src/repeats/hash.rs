@@ -15,6 +15,13 @@ const STACK_BYTES: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdHash(pub(crate) u128);
 
+impl IdHash {
+    /// The upper half: what filters and fences go by.
+    pub(super) fn upper(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+}
+
 impl fmt::Debug for IdHash {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:032x}", self.0)
