@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::shared::{Shared, lock};
 use crate::space::DiskGuard;
 use crate::stats::add;
-use crate::survey::{Bound, survey};
+use crate::survey::{Bound, Depth, survey};
 
 /// Retention runs this often: small against the days that records are kept,
 /// and soon enough when the disk is low.
@@ -149,7 +149,14 @@ impl Inner {
                 goes_on
             };
             let bound = Bound::Closed { bytes, offset };
-            match survey(journal.topic, &segment, &file, bound, &mut visit) {
+            match survey(
+                journal.topic,
+                &segment,
+                &file,
+                bound,
+                Depth::Whole,
+                &mut visit,
+            ) {
                 Ok(found) => found.damages.iter().for_each(|it| journal.note_damage(it)),
                 Err(error) => tracing::error!(segment = segment.name(), %error, "check failed"),
             }

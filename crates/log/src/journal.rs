@@ -12,7 +12,7 @@ use crate::append::{Append, Appended};
 use crate::commit::Committer;
 use crate::config::APPEND_BYTES_MAX;
 use crate::error::{At, LogError, Result};
-use crate::reader::{Extent, Extents, Reader};
+use crate::reader::{Extent, Extents, Reader, merge_ranges};
 use crate::recover::recover;
 use crate::shared::{Pending, Queue, Shared, View, lock};
 use crate::space::DiskGuard;
@@ -323,52 +323,13 @@ impl Drop for Journal {
     }
 }
 
-fn merge_ranges(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.retain(|range| !range.is_empty());
-    ranges.sort_by_key(|range| range.start);
-    let mut merged: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match merged.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => merged.push(range),
-        }
-    }
-    merged
-}
-
 impl Extents for Shared {
     fn topic(&self) -> Topic {
         self.topic
     }
 
     fn find(&self, offset: u64) -> Result<Option<Extent>> {
-        self.read_view(|view| {
-            let (start, end) = (view.start(), view.end_offset);
-            if offset == end {
-                return Ok(None);
-            }
-            if offset < start || offset > end {
-                return Err(LogError::OutOfRange {
-                    topic: self.topic,
-                    offset,
-                    start,
-                    end,
-                });
-            }
-            // The last segment that starts at or before it: after a failed
-            // sync an earlier one may start there too, with nothing in it.
-            let index = view
-                .segments
-                .partition_point(|segment| segment.first_offset <= offset)
-                - 1;
-            let (limit_bytes, limit_offset) = view.limit(index);
-            let segment = Arc::clone(&view.segments[index]);
-            Ok(Some(Extent {
-                segment,
-                limit_bytes,
-                limit_offset,
-            }))
-        })
+        self.read_view(|view| view.find(self.topic, offset))
     }
 
     fn accepted(&self) -> Arc<[Range<u64>]> {

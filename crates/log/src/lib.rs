@@ -15,8 +15,10 @@ mod frame;
 mod journal;
 mod lock;
 mod log;
+mod read_only;
 mod reader;
 mod recover;
+mod report;
 mod retention;
 mod scan;
 mod segment;
@@ -34,6 +36,11 @@ pub use fulmar_event::Records;
 pub use journal::Journal;
 pub use lock::{FolderLock, lock_folder};
 pub use log::Log;
+pub use read_only::ReadOnly;
 pub use reader::Reader;
+pub use report::{Progress, SegmentReport, TopicReport, inspect, verify};
 pub use stats::JournalStats;
 pub use topic::{Topic, UnknownTopic};
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,7 @@ pub struct Reader {
     source: Arc<dyn Extents>,
     place: Option<Place>,
     next: u64,
+    accepted: Vec<Range<u64>>,
     spare: Vec<u8>,
 }
 
@@ -80,6 +81,7 @@ impl Reader {
             source,
             place: None,
             next: from,
+            accepted: Vec::new(),
             spare: Vec::new(),
         }
     }
@@ -99,6 +101,16 @@ impl Reader {
             self.place = None;
         }
         self.next = offset;
+    }
+
+    /// Ranges that this reader passes as gaps, beside those of its journal.
+    pub fn accept_loss(&mut self, ranges: Vec<Range<u64>>) {
+        self.accepted = merge_ranges(ranges);
+    }
+
+    fn accepts(&self, lost: &Range<u64>) -> bool {
+        let covers = |range: &Range<u64>| range.start <= lost.start && lost.end <= range.end;
+        self.accepted.iter().any(covers) || self.source.accepted().iter().any(covers)
     }
 
     /// Whether going on at `offset` needs no search from a segment's start.
@@ -251,7 +263,7 @@ impl Reader {
 
     /// Names the damage at the place; passes it when that is allowed.
     fn damage(&mut self, extent: &Extent, reason: &str) -> Result<Option<Chunk>> {
-        let Some(place) = &mut self.place else {
+        let Some(place) = &self.place else {
             return Ok(None);
         };
         let path = &extent.segment.path;
@@ -271,11 +283,10 @@ impl Reader {
         };
         self.source.note_damage(&damage);
         let lost = self.next.max(place.offset)..end_offset;
-        let is_accepted = self
-            .source
-            .accepted()
-            .iter()
-            .any(|range| range.start <= lost.start && lost.end <= range.end);
+        let is_accepted = self.accepts(&lost);
+        let Some(place) = &mut self.place else {
+            return Ok(None);
+        };
         if !lost.is_empty() && !is_accepted {
             return Err(LogError::Damaged(damage));
         }
@@ -359,6 +370,20 @@ fn read_up_to(file: &File, at: u64, want: usize, buffer: &mut Vec<u8>) -> io::Re
     Ok(())
 }
 
+/// Sorted, without empty ones; ranges that touch are one.
+pub(crate) fn merge_ranges(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
 enum Stop {
     /// The buffer ends within a frame of so many bytes (at least).
     Short(usize),
@@ -409,6 +434,9 @@ impl Parse<'_> {
             let payload_end = HEADER_BYTES + header.payload_bytes as usize;
             if let Err(reason) = check_payload(&header, &frame[HEADER_BYTES..payload_end]) {
                 return Stop::Bad(reason);
+            }
+            if frame[payload_end..].iter().any(|&byte| byte != 0) {
+                return Stop::Bad("bytes behind the payload are not zero");
             }
             if header.end_offset() > self.from && header.count > 0 {
                 payload_bytes += header.payload_bytes as usize;

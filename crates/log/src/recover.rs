@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::disk;
 use crate::error::{At, LogError, Result};
 use crate::segment::{self, SegmentFile, SegmentHeader};
-use crate::survey::{Bound, Survey, survey};
+use crate::survey::{Bound, Depth, Survey, survey};
 use crate::{Damage, Topic};
 
 /// Bytes copied at once when an unproven tail is written again.
@@ -46,7 +46,15 @@ pub(crate) fn recover(
     };
     let mut damages = hole_damages(topic, &segments);
     let file = disk::open(&last.path).at(&last.path)?;
-    let found = survey(topic, last, &file, Bound::Open, &mut |_, _| true).at(&last.path)?;
+    let found = survey(
+        topic,
+        last,
+        &file,
+        Bound::Open,
+        Depth::Whole,
+        &mut |_, _| true,
+    )
+    .at(&last.path)?;
     let last_time_ms = found
         .last_time_ms
         .or(last.header.map(|header| header.start_time_ms))
@@ -120,7 +128,7 @@ fn create_first(
 
 /// Segments that are gone from the middle. What is lost with them is found
 /// where the segment before the hole ends, when it is read.
-fn hole_damages(topic: Topic, segments: &[SegmentFile]) -> Vec<Damage> {
+pub(crate) fn hole_damages(topic: Topic, segments: &[SegmentFile]) -> Vec<Damage> {
     let mut damages = Vec::new();
     for pair in segments.windows(2) {
         if pair[1].sequence != pair[0].sequence + 1 {

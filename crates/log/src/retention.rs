@@ -60,7 +60,7 @@ impl Shared {
     }
 
     /// Takes the oldest segment out of the view, if it is due: from here on no
-    /// new reader finds it; one that has it open reads it to its end.
+    /// reader finds it.
     fn take_oldest(&self, now_ms: i64, low: bool) -> Option<(Arc<SegmentFile>, Why)> {
         // Taken first and held, so that no fold appears in between.
         let folds = lock(&self.folds);

@@ -11,6 +11,9 @@ use crate::segment::SEGMENT_HEADER_BYTES;
 /// Bytes read at once; also what a walk keeps in memory.
 const WINDOW_BYTES: usize = 256 << 10;
 
+/// The same for walks that skip payloads.
+const HEADERS_WINDOW_BYTES: usize = 4 << 10;
+
 /// One step of a walk.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -47,6 +50,7 @@ impl<'f> Walk<'f> {
         Walk {
             window: Window {
                 file,
+                size: WINDOW_BYTES,
                 start: 0,
                 bytes: Vec::new(),
             },
@@ -56,6 +60,11 @@ impl<'f> Walk<'f> {
             time_ms: i64::MIN,
             limit_bytes,
         }
+    }
+
+    /// Reads little around each header: for walks by [`Walk::step_header`].
+    pub(crate) fn read_headers_only(&mut self) {
+        self.window.size = HEADERS_WINDOW_BYTES;
     }
 
     /// Checks the frame at [`Walk::byte`] and steps over it.
@@ -93,6 +102,9 @@ impl<'f> Walk<'f> {
         };
         if let Err(reason) = header.check_place(at, self.offset, self.time_ms) {
             return Ok(Step::Bad(at, reason));
+        }
+        if at + header.frame_bytes() > self.limit_bytes {
+            return Ok(Step::Bad(at, "the frame reaches past the segment's end"));
         }
         self.step_over(at, &header);
         Ok(Step::Frame(at, header))
@@ -193,6 +205,7 @@ pub(crate) struct Behind {
 /// A piece of the file in memory.
 struct Window<'f> {
     file: &'f File,
+    size: usize,
     start: u64,
     bytes: Vec<u8>,
 }
@@ -208,10 +221,10 @@ impl Window<'_> {
     }
 
     fn fill(&mut self, at: u64) -> io::Result<()> {
-        self.bytes.resize(WINDOW_BYTES, 0);
+        self.bytes.resize(self.size, 0);
         self.start = at;
         let mut filled = 0;
-        while filled < WINDOW_BYTES {
+        while filled < self.size {
             match self
                 .file
                 .read_at(&mut self.bytes[filled..], at + filled as u64)

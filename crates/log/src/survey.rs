@@ -19,6 +19,15 @@ pub(crate) enum Bound {
     Open,
 }
 
+/// How much of each frame is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Headers only.
+    Headers,
+    /// Payloads too, against their checksums.
+    Whole,
+}
+
 /// What was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Survey {
@@ -44,6 +53,7 @@ pub(crate) fn survey(
     segment: &SegmentFile,
     file: &File,
     bound: Bound,
+    depth: Depth,
     visit: &mut dyn FnMut(u64, &FrameHeader) -> bool,
 ) -> io::Result<Survey> {
     let limit_bytes = match bound {
@@ -52,11 +62,15 @@ pub(crate) fn survey(
         } => bytes,
         _ => file.metadata()?.len(),
     };
-    let walk = Walk::new(file, segment.nonce(), segment.first_offset, limit_bytes);
+    let mut walk = Walk::new(file, segment.nonce(), segment.first_offset, limit_bytes);
+    if depth == Depth::Headers {
+        walk.read_headers_only();
+    }
     let mut surveyor = Surveyor {
         topic,
         segment,
         bound,
+        depth,
         walk,
         marks: Vec::new(),
         found: Survey {
@@ -78,6 +92,7 @@ struct Surveyor<'a> {
     topic: Topic,
     segment: &'a SegmentFile,
     bound: Bound,
+    depth: Depth,
     walk: Walk<'a>,
     /// Byte and offset of the frames since the proven position, to know the
     /// offset of the next one.
@@ -88,7 +103,11 @@ struct Surveyor<'a> {
 impl Surveyor<'_> {
     fn run(&mut self, visit: &mut dyn FnMut(u64, &FrameHeader) -> bool) -> io::Result<()> {
         loop {
-            let more = match self.walk.step()? {
+            let step = match self.depth {
+                Depth::Headers => self.walk.step_header()?,
+                Depth::Whole => self.walk.step()?,
+            };
+            let more = match step {
                 Step::Frame(at, header) => {
                     self.frame(at, &header);
                     visit(at, &header)
