@@ -256,16 +256,17 @@ impl AgentsDoor {
             .metrics
             .event_lag(lag_seconds(now, admitted.event_time_max));
         let (events, bytes) = (u64::from(admitted.events), body.len() as u64);
-        self.afford(
-            parts
-                .budgets
-                .spend_batch(sender.agent_id, events, bytes, now_ns),
-        )?;
         // The body goes back now: from here on the records are what is held.
         drop(body);
         reservation
             .resize(records.bytes().len() as u64)
             .map_err(|_| of_body(BodyFault::AtCapacity))?;
+        // Last, so that what is refused for want of room costs no budget.
+        self.afford(
+            parts
+                .budgets
+                .spend_batch(sender.agent_id, events, bytes, now_ns),
+        )?;
         Ok(records)
     }
 

@@ -1,0 +1,13 @@
+//! The doors over real connections: TLS, HTTP/1.1 and HTTP/2.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod agents_statuses;
+mod client;
+mod drain;
+mod identity;
+mod listener;
+mod overload;
+mod pki;
+mod reload;
+mod rig;
+mod shelf;
