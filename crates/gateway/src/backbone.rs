@@ -44,7 +44,7 @@ pub trait Backbone: Send + Sync + 'static {
 
 impl Backbone for Arc<Journal> {
     fn append(&self, records: Records) -> Appending {
-        let append = Journal::append(self, for_log(&records));
+        let append = Journal::append(self, records);
         Box::pin(async move {
             let appended = append.await?;
             Ok(Placed {
@@ -52,12 +52,4 @@ impl Backbone for Arc<Journal> {
             })
         })
     }
-}
-
-fn for_log(records: &Records) -> fulmar_log::Records {
-    let mut copy = fulmar_log::Records::with_capacity(records.bytes().len());
-    for record in records.iter().flatten() {
-        copy.push(record.partition, record.bytes);
-    }
-    copy
 }

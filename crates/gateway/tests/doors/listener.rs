@@ -51,7 +51,10 @@ async fn serve(metrics: &Arc<Metrics>) -> (Client, DrainTrigger, JoinHandle<Drai
 }
 
 fn get(path: &str) -> Request<Full<Bytes>> {
-    Request::get(path).header("host", "localhost").body(Full::default()).unwrap()
+    Request::get(path)
+        .header("host", "localhost")
+        .body(Full::default())
+        .unwrap()
 }
 
 #[tokio::test]
@@ -61,7 +64,11 @@ async fn a_panic_is_500_counted_and_costs_nobody_else() {
     let answer = client.send(get("/panic")).await;
     assert_eq!(answer.status, 500);
     assert!(!String::from_utf8_lossy(&answer.body).contains("as the test wants"));
-    assert_eq!(client.send(get("/")).await.status, 200, "on the same connection");
+    assert_eq!(
+        client.send(get("/")).await.status,
+        200,
+        "on the same connection"
+    );
     let mut registry = Registry::default();
     metrics.register(&mut registry);
     let mut text = String::new();
