@@ -370,3 +370,6 @@ fn read_error(error: LogError) -> FoldError {
         _ => FoldError::Transient(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

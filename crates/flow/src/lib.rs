@@ -12,6 +12,8 @@ mod progress;
 pub mod repeats;
 mod runtime;
 mod state;
+#[cfg(test)]
+mod tape;
 mod wakeup;
 
 pub use block::{Block, BlockLimits, BlockName};
