@@ -1,0 +1,284 @@
+//! The tables: their columns, their keys, and the rows on their way to Arrow.
+//!
+//! A table's columns are only ever added to, at the end of its own columns and
+//! before the log's; a file of an older version is read with the new columns
+//! at their zero value. A file of a newer version is refused.
+
+pub mod column;
+pub mod messages;
+pub mod order;
+pub mod projection;
+pub mod security_events;
+
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+pub use column::{ColumnBuffer, EnumName};
+pub use messages::{MessageRow, MessagesBuilder};
+pub use security_events::{SecurityEventRow, SecurityEventsBuilder};
+
+/// A table of the lake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Authentication events of agents.
+    SecurityEvents,
+    /// Published messages.
+    Messages,
+}
+
+/// One column of a table.
+pub struct ColumnSpec {
+    /// The name that queries use.
+    pub name: &'static str,
+    /// The Arrow type.
+    pub data_type: DataType,
+    /// Whether nulls may stand in it.
+    pub nullable: bool,
+    /// Whether Parquet's dictionary pays for it.
+    pub dictionary: bool,
+    /// Whether Parquet writes differences: times and offsets, mostly rising.
+    pub delta: bool,
+    /// An empty buffer of the column's kind.
+    pub buffer: fn() -> Box<dyn ColumnBuffer>,
+}
+
+/// The columns that say whose an event is, and when: the sort key is project,
+/// event time, event id; the identity is project, source, event id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyColumns {
+    /// The unit of isolation.
+    pub project: &'static str,
+    /// The authenticated agent or client.
+    pub source: &'static str,
+}
+
+/// Column of the event's id in every table.
+pub const EVENT_ID: &str = "event_id";
+/// Column of the event's time in every table; decides the day.
+pub const EVENT_TIME: &str = "event_time";
+/// Column of the record's offset in every table.
+pub const LOG_OFFSET: &str = "log_offset";
+
+impl Table {
+    /// Every table, in the order of their names in listings.
+    pub const ALL: [Table; 2] = [Table::SecurityEvents, Table::Messages];
+
+    /// The table's name in SQL and on disk.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::SecurityEvents => "security_events",
+            Table::Messages => "messages",
+        }
+    }
+
+    /// The table of that name.
+    pub fn from_name(name: &str) -> Option<Table> {
+        Table::ALL.into_iter().find(|table| table.name() == name)
+    }
+
+    /// The version of the column list that this build writes. Raised by one
+    /// with every column added.
+    pub fn version(self) -> u32 {
+        1
+    }
+
+    /// Columns in order.
+    pub fn columns(self) -> &'static [ColumnSpec] {
+        match self {
+            Table::SecurityEvents => SecurityEventsBuilder::columns(),
+            Table::Messages => MessagesBuilder::columns(),
+        }
+    }
+
+    /// The names that differ between the tables' keys.
+    pub fn key_columns(self) -> KeyColumns {
+        match self {
+            Table::SecurityEvents => KeyColumns {
+                project: "tenant_id",
+                source: "agent_id",
+            },
+            Table::Messages => KeyColumns {
+                project: "project_id",
+                source: "client_id",
+            },
+        }
+    }
+
+    /// The table's Arrow schema, shared.
+    pub fn schema(self) -> SchemaRef {
+        static SCHEMAS: OnceLock<[SchemaRef; 2]> = OnceLock::new();
+        let schemas = SCHEMAS.get_or_init(|| Table::ALL.map(build_schema));
+        match self {
+            Table::SecurityEvents => schemas[0].clone(),
+            Table::Messages => schemas[1].clone(),
+        }
+    }
+
+    /// The position of a column by name.
+    pub fn column_index(self, name: &str) -> Option<usize> {
+        self.columns().iter().position(|column| column.name == name)
+    }
+}
+
+/// The Arrow schema of a table: its columns in order, with their types.
+pub fn schema(table: Table) -> SchemaRef {
+    table.schema()
+}
+
+fn build_schema(table: Table) -> SchemaRef {
+    let field = |column: &ColumnSpec| {
+        Field::new(column.name, column.data_type.clone(), column.nullable)
+    };
+    let fields: Vec<Field> = table.columns().iter().map(field).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// Rows of one table on their way to a file.
+pub trait TableBuilder: Send {
+    /// Whose rows these are.
+    fn table(&self) -> Table;
+    /// Rows held.
+    fn len(&self) -> usize;
+    /// Whether no row is held.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Bytes of values held.
+    fn value_bytes(&self) -> usize;
+    /// Forgets the rows and keeps the memory for the next block.
+    fn clear(&mut self);
+    /// The rows' numbers in the order of the table's key.
+    fn sorted_order(&self) -> Vec<u32>;
+    /// The named rows, in that order.
+    fn batch(&self, order: &[u32]) -> RecordBatch;
+    /// All rows in arrival order; the builder is left empty.
+    fn take_batch(&mut self) -> RecordBatch;
+    /// Least and greatest event time in ms, least and greatest offset.
+    fn bounds(&self) -> RowBounds;
+}
+
+/// What the rows of a file span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowBounds {
+    /// Least event time, ms since the epoch.
+    pub time_min_ms: i64,
+    /// Greatest event time, ms since the epoch.
+    pub time_max_ms: i64,
+    /// Least offset in the log.
+    pub offset_min: i64,
+    /// Greatest offset in the log.
+    pub offset_max: i64,
+}
+
+impl RowBounds {
+    /// Bounds of no row: any row widens them.
+    pub const EMPTY: RowBounds = RowBounds {
+        time_min_ms: i64::MAX,
+        time_max_ms: i64::MIN,
+        offset_min: i64::MAX,
+        offset_max: i64::MIN,
+    };
+
+    /// Widens the bounds by one row.
+    pub fn add(&mut self, time_ms: i64, offset: i64) {
+        self.time_min_ms = self.time_min_ms.min(time_ms);
+        self.time_max_ms = self.time_max_ms.max(time_ms);
+        self.offset_min = self.offset_min.min(offset);
+        self.offset_max = self.offset_max.max(offset);
+    }
+}
+
+fn record_batch(table: Table, arrays: Vec<ArrayRef>) -> RecordBatch {
+    let batch = RecordBatch::try_new(table.schema(), arrays);
+    batch.expect("the builder's columns are the schema's")
+}
+
+/// Declares a table once: its row, its builder and its list of columns.
+macro_rules! declare_table {
+    (
+        $table:expr,
+        $(#[$row_doc:meta])* row $row:ident,
+        $(#[$builder_doc:meta])* builder $builder:ident,
+        key: ($project:ident, $time:ident, $id:ident, $offset:ident),
+        { $( $(#[$doc:meta])* $name:ident : $kind:ident = $column:literal ),+ $(,)? }
+    ) => {
+        $(#[$row_doc])*
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct $row<'a> {
+            $( $(#[$doc])* pub $name: <column::$kind as column::ColumnKind>::Value<'a>, )+
+        }
+
+        $(#[$builder_doc])*
+        #[derive(Default)]
+        pub struct $builder {
+            $( $name: column::$kind, )+
+        }
+
+        impl $builder {
+            /// Appends a row: one copy per value, no allocation once warm.
+            #[inline]
+            pub fn append(&mut self, row: &$row<'_>) {
+                use column::ColumnKind;
+                $( self.$name.push(row.$name); )+
+            }
+
+            /// The columns in order.
+            pub fn columns() -> &'static [$crate::tables::ColumnSpec] {
+                use column::ColumnKind;
+                static COLUMNS: std::sync::OnceLock<Vec<$crate::tables::ColumnSpec>> =
+                    std::sync::OnceLock::new();
+                COLUMNS.get_or_init(|| vec![
+                    $( $crate::tables::ColumnSpec {
+                        name: $column,
+                        data_type: column::$kind::data_type(),
+                        nullable: column::$kind::NULLABLE,
+                        dictionary: column::$kind::DICTIONARY,
+                        delta: column::$kind::DELTA,
+                        buffer: || Box::new(column::$kind::default()),
+                    }, )+
+                ])
+            }
+        }
+
+        impl $crate::tables::TableBuilder for $builder {
+            fn table(&self) -> $crate::tables::Table {
+                $table
+            }
+            fn len(&self) -> usize {
+                use column::ColumnBuffer;
+                self.$id.len()
+            }
+            fn value_bytes(&self) -> usize {
+                use column::ColumnBuffer;
+                0 $( + self.$name.value_bytes() )+
+            }
+            fn clear(&mut self) {
+                use column::ColumnBuffer;
+                $( self.$name.clear(); )+
+            }
+            fn sorted_order(&self) -> Vec<u32> {
+                $crate::tables::order::sorted_order(
+                    self.len(), &self.$project, &self.$time, &self.$id, &self.$offset,
+                )
+            }
+            fn batch(&self, order: &[u32]) -> arrow_array::RecordBatch {
+                use column::ColumnBuffer;
+                $crate::tables::record_batch($table, vec![ $( self.$name.gather(order), )+ ])
+            }
+            fn take_batch(&mut self) -> arrow_array::RecordBatch {
+                use column::ColumnBuffer;
+                $crate::tables::record_batch($table, vec![ $( self.$name.take(), )+ ])
+            }
+            fn bounds(&self) -> $crate::tables::RowBounds {
+                let mut bounds = $crate::tables::RowBounds::EMPTY;
+                for row in 0..self.len() {
+                    bounds.add(self.$time.row(row), self.$offset.row(row));
+                }
+                bounds
+            }
+        }
+    };
+}
+pub(crate) use declare_table;
