@@ -1,10 +1,8 @@
 //! Parquet as the lake writes it: how each column is encoded, and files that
 //! are written whole before they get their name (F4).
 
-use std::fs::File;
-use std::io::Write;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
@@ -13,7 +11,8 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use crate::disk;
+use fulmar_log::disk::{self, Output};
+
 use crate::error::{Result, io_error, parquet_error};
 use crate::tables::{EVENT_ID, EVENT_TIME, Table, TableBuilder};
 
@@ -21,12 +20,19 @@ use crate::tables::{EVENT_ID, EVENT_TIME, Table, TableBuilder};
 /// of this size costs a writer about 8 MiB while it is open.
 pub const ROW_GROUP_ROWS_MAX: usize = 131_072;
 
+/// Bytes of an open row group, compressed: what a writer of large payloads holds.
+const ROW_GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Rows between two looks at a page's size: 512 payloads of the largest kind
+/// (64 KiB) are 32 MiB.
+const WRITE_BATCH_ROWS: usize = 512;
+
 /// Rows gathered at a time on their way to a file: the copy stays in the
 /// processor's cache instead of doubling the block's memory.
 pub const BATCH_ROWS: usize = 8_192;
 
 /// Rows per data page: bounds what a merge of many files holds decoded.
-const PAGE_ROWS_MAX: usize = 16_384;
+const PAGE_ROWS_MAX: usize = 8_192;
 
 /// Bytes gathered before a write: few calls, little memory.
 const WRITE_BUFFER_BYTES: usize = 256 * 1024;
@@ -38,7 +44,7 @@ const BLOOM_FALSE_POSITIVES: f64 = 0.01;
 const STATISTICS_BYTES_MAX: usize = 64;
 
 /// Key of the table's version in a file's metadata.
-const VERSION_KEY: &str = "fulmar.table_version";
+pub(crate) const VERSION_KEY: &str = "fulmar.table_version";
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +66,9 @@ pub fn writer_properties(table: Table, kind: FileKind) -> WriterProperties {
         .set_compression(Compression::ZSTD(level))
         .set_dictionary_enabled(false)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS_MAX))
+        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES_MAX))
         .set_data_page_row_count_limit(PAGE_ROWS_MAX)
+        .set_write_batch_size(WRITE_BATCH_ROWS)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_statistics_truncate_length(Some(STATISTICS_BYTES_MAX))
         .set_offset_index_disabled(false)
@@ -89,9 +97,10 @@ pub fn writer_properties(table: Table, kind: FileKind) -> WriterProperties {
     properties.build()
 }
 
-/// A file under construction: it has a temporary name until [`PendingFile::finish`].
+/// A file under construction: it has a temporary name until [`PendingFile::finish`],
+/// and goes when it is dropped before.
 pub struct PendingFile {
-    writer: ArrowWriter<DiskWriter>,
+    writer: Option<ArrowWriter<BufWriter<Output>>>,
     path: PathBuf,
     temporary: PathBuf,
     rows: u64,
@@ -113,14 +122,14 @@ impl PendingFile {
     /// When the temporary file can't be made.
     pub fn create(table: Table, path: &Path, kind: FileKind) -> Result<PendingFile> {
         let temporary = temporary_path(path);
-        let file = File::create(&temporary).map_err(io_error("create", &temporary))?;
+        let output = Output::create(&temporary).map_err(io_error("create", &temporary))?;
         let options = ArrowWriterOptions::new()
             .with_properties(writer_properties(table, kind))
             // Parquet's own types say all there is to say about our columns.
             .with_skip_arrow_metadata(true);
-        let sink = DiskWriter { file: Arc::new(file), buffer: Vec::new() };
+        let sink = BufWriter::with_capacity(WRITE_BUFFER_BYTES, output);
         let writer = ArrowWriter::try_new_with_options(sink, table.schema(), options);
-        let writer = writer.map_err(parquet_error(&temporary))?;
+        let writer = Some(writer.map_err(parquet_error(&temporary))?);
         Ok(PendingFile { writer, path: path.to_owned(), temporary, rows: 0 })
     }
 
@@ -130,17 +139,14 @@ impl PendingFile {
     /// When they can't be encoded or written.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.rows += batch.num_rows() as u64;
-        self.writer.write(batch).map_err(parquet_error(&self.temporary))
+        let writer = self.writer.as_mut().expect("only finish takes the writer");
+        writer.write(batch).map_err(parquet_error(&self.temporary))
     }
 
     /// Bytes written so far, and those waiting in the open row group.
     pub fn bytes(&self) -> u64 {
-        (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
-    }
-
-    /// Rows written so far.
-    pub fn rows(&self) -> u64 {
-        self.rows
+        let writer = self.writer.as_ref().expect("only finish takes the writer");
+        (writer.bytes_written() + writer.in_progress_size()) as u64
     }
 
     /// Ends the file, syncs it, gives it its name and syncs the folder (F4).
@@ -148,26 +154,53 @@ impl PendingFile {
     /// # Errors
     /// When any of these steps fails; the name is then not taken, or not for sure.
     pub fn finish(mut self) -> Result<Written> {
-        self.writer.finish().map_err(parquet_error(&self.temporary))?;
-        let bytes = self.writer.bytes_written() as u64;
-        let sink = self.writer.inner_mut();
-        sink.flush().map_err(io_error("write", &self.temporary))?;
-        disk::sync_file(&sink.file).map_err(io_error("sync", &self.temporary))?;
-        disk::rename(&self.temporary, &self.path).map_err(io_error("rename", &self.temporary))?;
-        let folder = self.path.parent().expect("a table's file stands in the table's folder");
-        disk::sync_dir(folder).map_err(io_error("sync", folder))?;
-        Ok(Written { rows: self.rows, bytes })
+        let writer = self.writer.take().expect("only finish takes the writer");
+        let (path, temporary) = (&self.path, &self.temporary);
+        let written = close(writer, temporary, self.rows);
+        if written.is_err() {
+            remove_temporary(temporary);
+        }
+        let written = written?;
+        disk::rename(temporary, path).map_err(io_error("rename", temporary))?;
+        disk::sync_parent(path).map_err(io_error("sync the folder of", path))?;
+        Ok(written)
     }
 }
 
-/// Writes a block's rows in the order of the table's key.
+impl Drop for PendingFile {
+    fn drop(&mut self) {
+        if self.writer.take().is_some() {
+            remove_temporary(&self.temporary);
+        }
+    }
+}
+
+fn close(
+    writer: ArrowWriter<BufWriter<Output>>,
+    temporary: &Path,
+    rows: u64,
+) -> Result<Written> {
+    let sink = writer.into_inner().map_err(parquet_error(temporary))?;
+    let output = sink.into_inner().map_err(|error| error.into_error());
+    let output = output.map_err(io_error("write", temporary))?;
+    let bytes = output.len_bytes();
+    output.finish().map_err(io_error("sync", temporary))?;
+    Ok(Written { rows, bytes })
+}
+
+/// What stays all the same is removed when the lake is opened.
+fn remove_temporary(temporary: &Path) {
+    let _ = disk::unlink(temporary);
+}
+
+/// Writes the rows that `order` names, which is the order of the table's key.
 ///
 /// # Errors
 /// When the file can't be written; nothing then has its name.
-pub fn write_block(builder: &dyn TableBuilder, path: &Path) -> Result<Written> {
-    let mut file = PendingFile::create(builder.table(), path, FileKind::Block)?;
-    for rows in builder.sorted_order().chunks(BATCH_ROWS) {
-        file.write(&builder.batch(rows))?;
+pub fn write_block(rows: &dyn TableBuilder, order: &[u32], path: &Path) -> Result<Written> {
+    let mut file = PendingFile::create(rows.table(), path, FileKind::Block)?;
+    for part in order.chunks(BATCH_ROWS) {
+        file.write(&rows.batch(part))?;
     }
     file.finish()
 }
@@ -179,28 +212,3 @@ pub fn temporary_path(path: &Path) -> PathBuf {
 
 /// Extension of files that are not whole.
 pub const TEMPORARY_EXTENSION: &str = "tmp";
-
-/// A file behind the fault hooks, written in large pieces.
-struct DiskWriter {
-    file: Arc<File>,
-    buffer: Vec<u8>,
-}
-
-impl Write for DiskWriter {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= WRITE_BUFFER_BYTES {
-            self.flush()?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        disk::append(&self.file, &self.buffer)?;
-        self.buffer.clear();
-        Ok(())
-    }
-}

@@ -17,6 +17,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 pub use column::{ColumnBuffer, EnumName};
 pub use messages::{MessageRow, MessagesBuilder};
+pub use projection::{Unstorable, project_message, project_security_event};
 pub use security_events::{SecurityEventRow, SecurityEventsBuilder};
 
 /// A table of the lake.
@@ -155,8 +156,8 @@ pub trait TableBuilder: Send {
     fn batch(&self, order: &[u32]) -> RecordBatch;
     /// All rows in arrival order; the builder is left empty.
     fn take_batch(&mut self) -> RecordBatch;
-    /// Least and greatest event time in ms, least and greatest offset.
-    fn bounds(&self) -> RowBounds;
+    /// What the rows named by `order` span.
+    fn bounds(&self, order: &[u32]) -> RowBounds;
 }
 
 /// What the rows of a file span.
@@ -271,9 +272,9 @@ macro_rules! declare_table {
                 use column::ColumnBuffer;
                 $crate::tables::record_batch($table, vec![ $( self.$name.take(), )+ ])
             }
-            fn bounds(&self) -> $crate::tables::RowBounds {
+            fn bounds(&self, order: &[u32]) -> $crate::tables::RowBounds {
                 let mut bounds = $crate::tables::RowBounds::EMPTY;
-                for row in 0..self.len() {
+                for row in order.iter().map(|&row| row as usize) {
                     bounds.add(self.$time.row(row), self.$offset.row(row));
                 }
                 bounds

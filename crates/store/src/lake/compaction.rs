@@ -1,0 +1,220 @@
+//! Compaction: one job after another, each replaced in one synced batch.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fulmar_flow::{StateBatch, moved_rows, stage_moved_rows};
+use tracing::{info, warn};
+
+use super::entry::{FileEntry, KEYSPACE, LakeFile, Level, SEQUENCE_KEY};
+use super::merge::{Merged, merge};
+use super::plan::{Job, next_job, next_job_of_all};
+use super::repeats::{Repeated, find_repeated};
+use super::{Lake, Shared, hold};
+use crate::error::{Result, StoreError};
+
+/// How long the thread sleeps when nothing changes: retention and replaced
+/// files are looked at then.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Pause after a failure, such as a full disk.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(10);
+
+/// What compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CompactionReport {
+    /// Merges done.
+    pub merges: u64,
+    /// Rows read by them.
+    pub rows: u64,
+    /// Rows removed as repeats.
+    pub repeats_removed: u64,
+    /// Rows removed for their age.
+    pub rows_expired: u64,
+    /// Files before.
+    pub files_before: u64,
+    /// Files after.
+    pub files_after: u64,
+}
+
+/// The compaction thread; stopped when dropped.
+pub struct Compaction {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Compaction {
+    /// Gives up the merge in hand, which leaves no trace, and ends the thread.
+    /// The writer no longer waits for room.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Compaction {
+    fn drop(&mut self) {
+        self.shared.tell_stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic was printed by the thread itself; the list is sound.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Lake {
+    /// Starts compaction, retention and the removal of replaced files.
+    ///
+    /// # Errors
+    /// When the thread can't be started.
+    pub fn start_compaction(&self) -> Result<Compaction> {
+        const NAME: &str = "compaction";
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name(NAME.to_owned());
+        let thread = thread.spawn({
+            let shared = Arc::clone(&shared);
+            move || run(&shared)
+        });
+        let thread = thread.map_err(|source| StoreError::Thread { name: NAME, source })?;
+        Ok(Compaction { shared, thread: Some(thread) })
+    }
+
+    /// Merges everything that can be merged, until each day is one sorted run
+    /// without repeats; then removes what is too old.
+    ///
+    /// # Errors
+    /// When files or state can't be read or written; what was done stays.
+    pub fn compact_now(&self) -> Result<CompactionReport> {
+        let shared = &self.shared;
+        let mut report = CompactionReport {
+            files_before: self.snapshot().all().count() as u64,
+            ..CompactionReport::default()
+        };
+        loop {
+            let replacing = hold(&shared.replacing);
+            let Some(job) = next_job_of_all(&shared.list()) else { break };
+            let removed = shared.do_job(&job)?;
+            drop(replacing);
+            report.merges += 1;
+            report.rows += job.rows();
+            report.repeats_removed += removed;
+        }
+        report.rows_expired = shared.remove_expired()?;
+        shared.unlink_dead()?;
+        report.files_after = self.snapshot().all().count() as u64;
+        Ok(report)
+    }
+}
+
+fn run(shared: &Shared) {
+    while !shared.stopping.load(Ordering::Acquire) {
+        match step(shared) {
+            Ok(true) => {}
+            Ok(false) => shared.wait_for_change(LOOK_EVERY),
+            Err(StoreError::Stopped) => return,
+            Err(error) => {
+                warn!(%error, "compaction failed and will be tried again");
+                let started = Instant::now();
+                while started.elapsed() < PAUSE_AFTER_ERROR
+                    && !shared.stopping.load(Ordering::Acquire)
+                {
+                    shared.wait_for_change(PAUSE_AFTER_ERROR);
+                }
+            }
+        }
+    }
+}
+
+/// Does what is to be done now; false when nothing is.
+fn step(shared: &Shared) -> Result<bool> {
+    shared.unlink_dead()?;
+    shared.remove_expired()?;
+    let _replacing = hold(&shared.replacing);
+    let now_ms = shared.now_ms();
+    let job = next_job(&shared.list(), &mut hold(&shared.activity), now_ms);
+    let Some(job) = job else { return Ok(false) };
+    shared.do_job(&job)?;
+    hold(&shared.activity).merged(job.table, now_ms);
+    Ok(true)
+}
+
+impl Job {
+    fn rows(&self) -> u64 {
+        self.runs.iter().flatten().map(|file| file.entry.rows).sum()
+    }
+}
+
+impl Shared {
+    /// Does one job and gives the rows removed as repeats. The caller holds
+    /// `replacing`, so that the job's files are those of the list.
+    fn do_job(&self, job: &Job) -> Result<u64> {
+        let started = Instant::now();
+        let repeated = match job.level {
+            Level::Day => find_repeated(self, job.table, &job.runs)?,
+            // Within the window the index has seen to it already (X1).
+            _ => Repeated::none(),
+        };
+        if job.level == Level::Day && job.runs.len() == 1 && repeated.is_empty() {
+            self.promote(&job.runs[0])?;
+            return Ok(0);
+        }
+        let merged = merge(self, job.table, &job.runs, job.level, &repeated)?;
+        let removed = merged.removed;
+        let files = merged.files.len();
+        self.commit_merge(job, merged)?;
+        let rows = job.rows();
+        let busy = started.elapsed();
+        let figures = &self.figures;
+        figures.merges.fetch_add(1, Ordering::Relaxed);
+        figures.rows_merged.fetch_add(rows, Ordering::Relaxed);
+        figures.repeats_removed.fetch_add(removed, Ordering::Relaxed);
+        figures.merge_busy_ns.fetch_add(busy.as_nanos() as u64, Ordering::Relaxed);
+        info!(
+            table = job.table.name(), level = ?job.level, runs = job.runs.len(), rows, removed,
+            files, busy_ms = busy.as_millis() as u64, "merged"
+        );
+        Ok(removed)
+    }
+
+    /// One batch: the old files out, the new ones in, and the rows that are
+    /// repeats from stored to repeats in the ledger.
+    fn commit_merge(&self, job: &Job, merged: Merged) -> Result<()> {
+        let mut batch = StateBatch::new();
+        if merged.removed > 0 {
+            let moved = moved_rows(&self.state, self.config.writer_fold)?;
+            stage_moved_rows(self.config.writer_fold, moved + merged.removed, &mut batch);
+        }
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        batch.put(KEYSPACE, SEQUENCE_KEY, sequence.to_string());
+        let old: Vec<Arc<LakeFile>> = job.runs.iter().flatten().cloned().collect();
+        self.replace(&old, merged.files, batch)
+    }
+
+    /// A day that one merge has written whole and that has no repeats is merged
+    /// already: only the list says so.
+    fn promote(&self, run: &[Arc<LakeFile>]) -> Result<()> {
+        let mut batch = StateBatch::new();
+        let promoted: Vec<LakeFile> = run
+            .iter()
+            .map(|file| LakeFile {
+                table: file.table,
+                entry: FileEntry { level: Level::Day, ..file.entry.clone() },
+                path: file.path.clone(),
+            })
+            .collect();
+        for file in &promoted {
+            let key = FileEntry::key(file.table, &file.entry.name);
+            batch.put(KEYSPACE, key, file.entry.encode());
+        }
+        self.state.commit(batch)?;
+        self.change_list(|list| {
+            for file in promoted {
+                let of_table = list.of_mut(file.table);
+                of_table.retain(|listed| listed.entry.name != file.entry.name);
+                of_table.push(Arc::new(file));
+            }
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! Sorted runs into sorted files of one day each, in bounded memory.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMillisecondType};
+use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_buffer::ScalarBuffer;
+
+use super::Shared;
+use super::day_writer::DayWriter;
+use super::entry::{LakeFile, Level, day_of};
+use super::plan::Run;
+use super::repeats::Repeated;
+use crate::error::{Result, StoreError};
+use crate::table_reader::TableReader;
+use crate::tables::{EVENT_ID, EVENT_TIME, LOG_OFFSET, Table};
+
+/// Days written in one pass over the inputs: each open file holds a row group
+/// of about 8 MiB.
+const DAYS_AT_ONCE: usize = 8;
+
+/// What a merge wrote.
+pub(crate) struct Merged {
+    pub(crate) files: Vec<LakeFile>,
+    /// Rows left out as repeats.
+    pub(crate) removed: u64,
+}
+
+/// Merges `runs` into files of `level`, without the rows that `repeated` removes.
+/// On an error nothing of the output stays.
+pub(crate) fn merge(
+    shared: &Shared,
+    table: Table,
+    runs: &[Run],
+    level: Level,
+    repeated: &Repeated,
+) -> Result<Merged> {
+    let run = shared.sequence.fetch_add(1, Ordering::Relaxed);
+    let days: Vec<i32> = days_of(shared, table, runs)?.into_iter().collect();
+    let mut merged = Merged { files: Vec::new(), removed: 0 };
+    for group in days.chunks(DAYS_AT_ONCE) {
+        let writers = group.iter().map(|&day| DayWriter::new(shared, table, level, run, day));
+        let mut output = Output { writers: writers.collect(), repeated, removed: 0 };
+        if let Err(error) = merge_pass(shared, table, runs, &mut output, &mut merged.files) {
+            remove_all(&merged.files);
+            return Err(error);
+        }
+        merged.removed += output.removed;
+    }
+    Ok(merged)
+}
+
+/// Best effort: what stays is in no list, and goes when the lake is opened.
+fn remove_all(files: &[LakeFile]) {
+    for file in files {
+        let _ = fulmar_log::disk::unlink(&file.path);
+    }
+}
+
+/// The days that the runs' rows are of.
+fn days_of(shared: &Shared, table: Table, runs: &[Run]) -> Result<BTreeSet<i32>> {
+    let mut days = BTreeSet::new();
+    let time = table.column_index(EVENT_TIME).expect("every table has it");
+    for file in runs.iter().flatten() {
+        let (first, last) = (day_of(file.entry.time_min_ms), day_of(file.entry.time_max_ms));
+        days.extend([first, last]);
+        if last - first < 2 {
+            continue;
+        }
+        let mut reader = TableReader::open(table, &file.path, &[time])?;
+        while let Some(columns) = reader.next_columns(table)? {
+            shared.check_stop()?;
+            let times = columns[0].as_primitive::<TimestampMillisecondType>();
+            days.extend(times.values().iter().map(|&time_ms| day_of(time_ms)));
+        }
+    }
+    Ok(days)
+}
+
+fn merge_pass(
+    shared: &Shared,
+    table: Table,
+    runs: &[Run],
+    output: &mut Output<'_>,
+    files: &mut Vec<LakeFile>,
+) -> Result<()> {
+    let mut cursors = Vec::with_capacity(runs.len());
+    for run in runs {
+        let mut cursor = Cursor::new(table, run);
+        if cursor.next_batch()? {
+            cursors.push(cursor);
+        }
+    }
+    // Places of the cursors by their current key, the least last.
+    let mut queue: Vec<usize> = (0..cursors.len()).collect();
+    queue.sort_by(|&a, &b| cursors[b].key().cmp(&cursors[a].key()));
+    while let Some(least) = queue.pop() {
+        let limit = queue.last().map(|&next| cursors[next].key());
+        let end = cursors[least].end_of_run(limit);
+        output.push(&cursors[least], end, files)?;
+        cursors[least].at = end;
+        if end == cursors[least].rows {
+            shared.check_stop()?;
+            if !cursors[least].next_batch()? {
+                continue;
+            }
+        }
+        let key = cursors[least].key();
+        let place = queue.partition_point(|&other| cursors[other].key() > key);
+        queue.insert(place, least);
+    }
+    for writer in &mut output.writers {
+        writer.finish(files)?;
+    }
+    Ok(())
+}
+
+impl Shared {
+    pub(crate) fn check_stop(&self) -> Result<()> {
+        match self.stopping.load(Ordering::Acquire) {
+            true => Err(StoreError::Stopped),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The order of a table: project, event time, event id; then the log's.
+type Key<'a> = (&'a str, i64, &'a str, i64);
+
+/// A place in a run.
+struct Cursor {
+    table: Table,
+    waiting: VecDeque<PathBuf>,
+    reader: Option<TableReader>,
+    columns: Vec<ArrayRef>,
+    places: KeyPlaces,
+    projects: StringArray,
+    sources: StringArray,
+    ids: StringArray,
+    times: ScalarBuffer<i64>,
+    offsets: ScalarBuffer<i64>,
+    at: usize,
+    rows: usize,
+}
+
+/// Where the columns of key and identity stand.
+#[derive(Clone, Copy)]
+struct KeyPlaces {
+    project: usize,
+    source: usize,
+    id: usize,
+    time: usize,
+    offset: usize,
+}
+
+impl Cursor {
+    fn new(table: Table, run: &[Arc<LakeFile>]) -> Cursor {
+        let place = |name| table.column_index(name).expect("every table has its key's columns");
+        let key = table.key_columns();
+        let empty = || StringArray::from(Vec::<&str>::new());
+        Cursor {
+            table,
+            waiting: run.iter().map(|file| file.path.clone()).collect(),
+            reader: None,
+            columns: Vec::new(),
+            places: KeyPlaces {
+                project: place(key.project),
+                source: place(key.source),
+                id: place(EVENT_ID),
+                time: place(EVENT_TIME),
+                offset: place(LOG_OFFSET),
+            },
+            projects: empty(),
+            sources: empty(),
+            ids: empty(),
+            times: ScalarBuffer::from(Vec::new()),
+            offsets: ScalarBuffer::from(Vec::new()),
+            at: 0,
+            rows: 0,
+        }
+    }
+
+    /// Goes to the next rows; false at the end of the run.
+    fn next_batch(&mut self) -> Result<bool> {
+        loop {
+            if let Some(reader) = &mut self.reader
+                && let Some(columns) = reader.next_columns(self.table)?
+            {
+                self.take(columns);
+                if self.rows > 0 {
+                    return Ok(true);
+                }
+                continue;
+            }
+            let Some(path) = self.waiting.pop_front() else {
+                self.reader = None;
+                return Ok(false);
+            };
+            self.reader = Some(TableReader::open_all(self.table, &path)?);
+        }
+    }
+
+    fn take(&mut self, columns: Vec<ArrayRef>) {
+        let places = self.places;
+        self.projects = columns[places.project].as_string::<i32>().clone();
+        self.sources = columns[places.source].as_string::<i32>().clone();
+        self.ids = columns[places.id].as_string::<i32>().clone();
+        let times = columns[places.time].as_primitive::<TimestampMillisecondType>();
+        self.times = times.values().clone();
+        let offsets = columns[places.offset].as_primitive::<Int64Type>();
+        self.offsets = offsets.values().clone();
+        self.rows = self.ids.len();
+        self.at = 0;
+        self.columns = columns;
+    }
+
+    fn key(&self) -> Key<'_> {
+        self.key_at(self.at)
+    }
+
+    fn key_at(&self, row: usize) -> Key<'_> {
+        let (project, id) = (self.projects.value(row), self.ids.value(row));
+        (project, self.times[row], id, self.offsets[row])
+    }
+
+    /// The end of the rows that come before `limit`. Blocks follow each other
+    /// in time, so that mostly many rows are taken at once.
+    fn end_of_run(&self, limit: Option<Key<'_>>) -> usize {
+        let Some(limit) = limit else { return self.rows };
+        if self.key_at(self.rows - 1) <= limit {
+            return self.rows;
+        }
+        let mut end = self.at + 1;
+        while self.key_at(end) <= limit {
+            end += 1;
+        }
+        end
+    }
+}
+
+/// Where merged rows go.
+struct Output<'a> {
+    writers: Vec<DayWriter<'a>>,
+    repeated: &'a Repeated,
+    removed: u64,
+}
+
+impl Output<'_> {
+    /// Takes the rows from the cursor's place to `end`.
+    fn push(&mut self, from: &Cursor, end: usize, files: &mut Vec<LakeFile>) -> Result<()> {
+        let mut start = from.at;
+        while start < end {
+            let day = day_of(from.times[start]);
+            let removed = self.removes(from, start);
+            let mut stop = start + 1;
+            while stop < end && day_of(from.times[stop]) == day && !removed {
+                if self.removes(from, stop) {
+                    break;
+                }
+                stop += 1;
+            }
+            if let Some(writer) = self.writers.iter_mut().find(|writer| writer.day == day) {
+                if removed {
+                    self.removed += 1;
+                } else {
+                    let bounds = (&from.times[start..stop], &from.offsets[start..stop]);
+                    writer.push(&from.columns, start, bounds, files)?;
+                }
+            }
+            start = stop;
+        }
+        Ok(())
+    }
+
+    fn removes(&self, from: &Cursor, row: usize) -> bool {
+        if self.repeated.is_empty() {
+            return false;
+        }
+        let (project, source) = (from.projects.value(row), from.sources.value(row));
+        let id = from.ids.value(row);
+        self.repeated.removes(project, source, id, from.offsets[row])
+    }
+}
