@@ -59,6 +59,12 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The state store failed.
+    #[error(transparent)]
+    State(#[from] fulmar_flow::FlowError),
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] fulmar_log::LogError),
     /// A thread could not be started.
     #[error("cannot start thread {name}: {source}")]
     Thread {
@@ -81,7 +87,11 @@ pub(crate) fn io_error(
     path: &Path,
 ) -> impl FnOnce(std::io::Error) -> StoreError {
     let path = path.to_path_buf();
-    move |source| StoreError::Io { action, path, source }
+    move |source| StoreError::Io {
+        action,
+        path,
+        source,
+    }
 }
 
 /// Adds the file to an error of the Parquet library.

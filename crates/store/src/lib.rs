@@ -1,8 +1,19 @@
 //! Tables: projection to Arrow, the Parquet lake, compaction, SQL over it.
+//!
+//! A record becomes a row once ([`tables`]); the [`writer`] folds the topic
+//! `events` into blocks of rows; the [`lake`] keeps them as Parquet files and
+//! merges these into sorted days; [`quarantine`] keeps what could not be stored.
 
-mod disk;
 mod error;
+pub mod lake;
 pub mod parquet_file;
+pub mod quarantine;
+mod table_reader;
 pub mod tables;
+pub mod writer;
 
 pub use error::{Result, StoreError};
+pub use lake::{Lake, LakeConfig, Snapshot, scan_identities};
+pub use table_reader::TableReader;
+pub use tables::Table;
+pub use writer::Writer;

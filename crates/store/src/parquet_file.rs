@@ -130,7 +130,12 @@ impl PendingFile {
         let sink = BufWriter::with_capacity(WRITE_BUFFER_BYTES, output);
         let writer = ArrowWriter::try_new_with_options(sink, table.schema(), options);
         let writer = Some(writer.map_err(parquet_error(&temporary))?);
-        Ok(PendingFile { writer, path: path.to_owned(), temporary, rows: 0 })
+        Ok(PendingFile {
+            writer,
+            path: path.to_owned(),
+            temporary,
+            rows: 0,
+        })
     }
 
     /// Appends rows; they must follow those before in the table's order.
@@ -175,11 +180,7 @@ impl Drop for PendingFile {
     }
 }
 
-fn close(
-    writer: ArrowWriter<BufWriter<Output>>,
-    temporary: &Path,
-    rows: u64,
-) -> Result<Written> {
+fn close(writer: ArrowWriter<BufWriter<Output>>, temporary: &Path, rows: u64) -> Result<Written> {
     let sink = writer.into_inner().map_err(parquet_error(temporary))?;
     let output = sink.into_inner().map_err(|error| error.into_error());
     let output = output.map_err(io_error("write", temporary))?;

@@ -49,7 +49,12 @@ impl TableReader {
         let file_metadata = builder.metadata().file_metadata();
         let rows = file_metadata.num_rows() as u64;
         let batch_rows = batch_rows(builder.metadata());
-        let names: Vec<String> = builder.schema().fields().iter().map(|f| f.name().clone()).collect();
+        let names: Vec<String> = builder
+            .schema()
+            .fields()
+            .iter()
+            .map(|f| f.name().clone())
+            .collect();
         let name_of = |&column: &usize| table.columns()[column].name;
         let wanted: Vec<&str> = columns.iter().map(name_of).collect();
         let kept: Vec<usize> = (0..names.len())
@@ -61,12 +66,23 @@ impl TableReader {
             .map(|&table_index| {
                 let name = table.columns()[table_index].name;
                 let file_index = kept.iter().position(|&index| names[index] == name);
-                WantedColumn { table_index, file_index }
+                WantedColumn {
+                    table_index,
+                    file_index,
+                }
             })
             .collect();
-        let reader = builder.with_projection(mask).with_batch_size(batch_rows).build();
+        let reader = builder
+            .with_projection(mask)
+            .with_batch_size(batch_rows)
+            .build();
         let reader = reader.map_err(parquet_error(path))?;
-        let reader = TableReader { path: path.to_owned(), reader, columns, rows };
+        let reader = TableReader {
+            path: path.to_owned(),
+            reader,
+            columns,
+            rows,
+        };
         reader.check_types(table)?;
         Ok(reader)
     }
@@ -105,12 +121,17 @@ impl TableReader {
         use arrow_array::RecordBatchReader;
         let schema = self.reader.schema();
         for column in &self.columns {
-            let Some(index) = column.file_index else { continue };
+            let Some(index) = column.file_index else {
+                continue;
+            };
             let spec = &table.columns()[column.table_index];
             let found = schema.field(index).data_type();
             if *found != spec.data_type {
                 let reason = format!("column {} is {found}, not {}", spec.name, spec.data_type);
-                return Err(StoreError::Mismatch { path: self.path.clone(), reason });
+                return Err(StoreError::Mismatch {
+                    path: self.path.clone(),
+                    reason,
+                });
             }
         }
         Ok(())
@@ -121,15 +142,25 @@ impl TableReader {
 pub(crate) fn check_version(table: Table, path: &Path, metadata: &ParquetMetaData) -> Result<()> {
     let pairs = metadata.file_metadata().key_value_metadata();
     let version = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == VERSION_KEY));
-    let version = version.and_then(|pair| pair.value.as_deref()).and_then(|text| text.parse().ok());
+    let version = version
+        .and_then(|pair| pair.value.as_deref())
+        .and_then(|text| text.parse().ok());
     let Some(found) = version else {
         let reason = "it carries no table version".to_owned();
-        return Err(StoreError::Mismatch { path: path.to_owned(), reason });
+        return Err(StoreError::Mismatch {
+            path: path.to_owned(),
+            reason,
+        });
     };
     let known = table.version();
     if found > known {
         let (path, table) = (path.to_owned(), table.name());
-        return Err(StoreError::NewerTable { path, table, found, known });
+        return Err(StoreError::NewerTable {
+            path,
+            table,
+            found,
+            known,
+        });
     }
     Ok(())
 }

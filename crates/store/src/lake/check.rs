@@ -1,6 +1,7 @@
 //! `lake files` and `lake check`: what the list says, and whether it is so.
 
 use std::fs::File;
+use std::path::Path;
 
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -116,7 +117,7 @@ fn time_text(time_ms: i64) -> String {
 }
 
 fn check_file(file: &LakeFile) -> Result<()> {
-    let path = &file.path;
+    let path: &Path = &file.path;
     let handle = File::open(path).map_err(io_error("open", path))?;
     let bytes = handle.metadata().map_err(io_error("read", path))?.len();
     let reader = SerializedFileReader::new(handle).map_err(parquet_error(path))?;
@@ -125,11 +126,14 @@ fn check_file(file: &LakeFile) -> Result<()> {
     let rows = metadata.file_metadata().num_rows() as u64;
     let offsets = offset_bounds(file.table, metadata);
     let (entry, mismatch) = (&file.entry, |reason: String| StoreError::Mismatch {
-        path: path.clone(),
+        path: path.to_owned(),
         reason,
     });
     if bytes != entry.bytes {
-        return Err(mismatch(format!("{bytes} bytes, listed with {}", entry.bytes)));
+        return Err(mismatch(format!(
+            "{bytes} bytes, listed with {}",
+            entry.bytes
+        )));
     }
     if rows != entry.rows {
         return Err(mismatch(format!("{rows} rows, listed with {}", entry.rows)));
@@ -138,7 +142,9 @@ fn check_file(file: &LakeFile) -> Result<()> {
     if offsets != Some(listed) {
         let found = offsets.map_or("none".to_owned(), |(min, max)| format!("{min} to {max}"));
         let (min, max) = listed;
-        return Err(mismatch(format!("offsets {found}, listed with {min} to {max}")));
+        return Err(mismatch(format!(
+            "offsets {found}, listed with {min} to {max}"
+        )));
     }
     Ok(())
 }
@@ -146,7 +152,10 @@ fn check_file(file: &LakeFile) -> Result<()> {
 /// Least and greatest offset by the file's own statistics.
 fn offset_bounds(table: Table, metadata: &ParquetMetaData) -> Option<(i64, i64)> {
     let schema = metadata.file_metadata().schema_descr();
-    let column = schema.columns().iter().position(|column| column.name() == LOG_OFFSET)?;
+    let column = schema
+        .columns()
+        .iter()
+        .position(|column| column.name() == LOG_OFFSET)?;
     debug_assert!(table.column_index(LOG_OFFSET).is_some());
     let mut bounds: Option<(i64, i64)> = None;
     for group in metadata.row_groups() {

@@ -77,7 +77,10 @@ impl Lake {
             move || run(&shared)
         });
         let thread = thread.map_err(|source| StoreError::Thread { name: NAME, source })?;
-        Ok(Compaction { shared, thread: Some(thread) })
+        Ok(Compaction {
+            shared,
+            thread: Some(thread),
+        })
     }
 
     /// Merges everything that can be merged, until each day is one sorted run
@@ -93,7 +96,9 @@ impl Lake {
         };
         loop {
             let replacing = hold(&shared.replacing);
-            let Some(job) = next_job_of_all(&shared.list()) else { break };
+            let Some(job) = next_job_of_all(&shared.list()) else {
+                break;
+            };
             let removed = shared.do_job(&job)?;
             drop(replacing);
             report.merges += 1;
@@ -148,7 +153,7 @@ impl Job {
 impl Shared {
     /// Does one job and gives the rows removed as repeats. The caller holds
     /// `replacing`, so that the job's files are those of the list.
-    fn do_job(&self, job: &Job) -> Result<u64> {
+    pub(crate) fn do_job(&self, job: &Job) -> Result<u64> {
         let started = Instant::now();
         let repeated = match job.level {
             Level::Day => find_repeated(self, job.table, &job.runs)?,
@@ -159,7 +164,13 @@ impl Shared {
             self.promote(&job.runs[0])?;
             return Ok(0);
         }
-        let merged = merge(self, job.table, &job.runs, job.level, &repeated)?;
+        // With repeats left over the day is not whole yet, and comes again.
+        let level = if repeated.complete {
+            job.level
+        } else {
+            Level::Part
+        };
+        let merged = merge(self, job.table, &job.runs, level, &repeated)?;
         let removed = merged.removed;
         let files = merged.files.len();
         self.commit_merge(job, merged)?;
@@ -168,8 +179,12 @@ impl Shared {
         let figures = &self.figures;
         figures.merges.fetch_add(1, Ordering::Relaxed);
         figures.rows_merged.fetch_add(rows, Ordering::Relaxed);
-        figures.repeats_removed.fetch_add(removed, Ordering::Relaxed);
-        figures.merge_busy_ns.fetch_add(busy.as_nanos() as u64, Ordering::Relaxed);
+        figures
+            .repeats_removed
+            .fetch_add(removed, Ordering::Relaxed);
+        figures
+            .merge_busy_ns
+            .fetch_add(busy.as_nanos() as u64, Ordering::Relaxed);
         info!(
             table = job.table.name(), level = ?job.level, runs = job.runs.len(), rows, removed,
             files, busy_ms = busy.as_millis() as u64, "merged"
@@ -199,8 +214,11 @@ impl Shared {
             .iter()
             .map(|file| LakeFile {
                 table: file.table,
-                entry: FileEntry { level: Level::Day, ..file.entry.clone() },
-                path: file.path.clone(),
+                entry: FileEntry {
+                    level: Level::Day,
+                    ..file.entry.clone()
+                },
+                path: Arc::clone(&file.path),
             })
             .collect();
         for file in &promoted {

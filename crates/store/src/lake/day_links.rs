@@ -30,7 +30,11 @@ impl Shared {
         let shown = self.day_dir(table, day);
         remove_dir(&new)?;
         let list = self.list();
-        let mut files = list.of(table).iter().filter(|f| f.entry.day == Some(day)).peekable();
+        let mut files = list
+            .of(table)
+            .iter()
+            .filter(|f| f.entry.day == Some(day))
+            .peekable();
         if files.peek().is_none() {
             // Out of sight in one step, then emptied.
             match disk::rename(&shown, &new) {
@@ -56,7 +60,9 @@ impl Shared {
         let folder = self.tables_dir.join(table.name());
         let mut days = Vec::new();
         for name in names_in(&folder)? {
-            let Some(day) = name.strip_prefix(DAY_PREFIX).and_then(parse_day) else { continue };
+            let Some(day) = name.strip_prefix(DAY_PREFIX).and_then(parse_day) else {
+                continue;
+            };
             let files = names_in(&folder.join(&name))?.into_iter().collect();
             days.push((day, files));
         }

@@ -1,5 +1,7 @@
 //! The files of one day under construction.
 
+use std::sync::Arc;
+
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::Shared;
@@ -38,7 +40,11 @@ impl<'a> DayWriter<'a> {
             level,
             run,
             day,
-            buffers: table.columns().iter().map(|column| (column.buffer)()).collect(),
+            buffers: table
+                .columns()
+                .iter()
+                .map(|column| (column.buffer)())
+                .collect(),
             buffered: 0,
             unlooked: 0,
             bounds: RowBounds::EMPTY,
@@ -92,11 +98,17 @@ impl<'a> DayWriter<'a> {
         }
         let path = self.shared.path_of(self.table, &self.name());
         if self.file.is_none() {
-            let kind = FileKind::Compacted { rows: ROW_GROUP_ROWS_MAX as u64 };
+            let kind = FileKind::Compacted {
+                rows: ROW_GROUP_ROWS_MAX as u64,
+            };
             self.file = Some(PendingFile::create(self.table, &path, kind)?);
         }
         let file = self.file.as_mut().expect("it was just made");
-        let arrays = self.buffers.iter_mut().map(|buffer| buffer.take()).collect();
+        let arrays = self
+            .buffers
+            .iter_mut()
+            .map(|buffer| buffer.take())
+            .collect();
         let batch = RecordBatch::try_new(self.table.schema(), arrays);
         file.write(&batch.map_err(arrow_error(&path))?)?;
         self.buffered = 0;
@@ -107,10 +119,12 @@ impl<'a> DayWriter<'a> {
     /// Ends the file in hand, if there is one.
     pub(crate) fn finish(&mut self, files: &mut Vec<LakeFile>) -> Result<()> {
         self.encode()?;
-        let Some(file) = self.file.take() else { return Ok(()) };
+        let Some(file) = self.file.take() else {
+            return Ok(());
+        };
         let written = file.finish()?;
         let name = self.name();
-        let path = self.shared.path_of(self.table, &name);
+        let path = Arc::new(self.shared.path_of(self.table, &name));
         let entry = FileEntry {
             name,
             level: self.level,
@@ -124,7 +138,11 @@ impl<'a> DayWriter<'a> {
             offset_max: self.bounds.offset_max,
             version: self.table.version(),
         };
-        files.push(LakeFile { table: self.table, entry, path });
+        files.push(LakeFile {
+            table: self.table,
+            entry,
+            path,
+        });
         self.bounds = RowBounds::EMPTY;
         self.files += 1;
         Ok(())

@@ -1,6 +1,7 @@
 //! What the committed list says of a file, and its form in the state store.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -88,8 +89,8 @@ pub struct LakeFile {
     pub table: Table,
     /// What the list says.
     pub entry: FileEntry,
-    /// Where it stands.
-    pub path: PathBuf,
+    /// Where it stands. Shared by all that name this file.
+    pub path: Arc<PathBuf>,
 }
 
 /// Key prefix of listed files.
@@ -112,7 +113,8 @@ pub(crate) fn dead_key(table: Table, name: &str) -> Vec<u8> {
 /// Reads an entry as the state store has it.
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<(Table, FileEntry)> {
     let (table, _) = split_key(key)?;
-    let entry = serde_json::from_slice(value).map_err(|error| bad_entry(key, &error.to_string()))?;
+    let entry =
+        serde_json::from_slice(value).map_err(|error| bad_entry(key, &error.to_string()))?;
     Ok((table, entry))
 }
 
@@ -129,7 +131,10 @@ pub(crate) fn split_key(key: &[u8]) -> Result<(Table, String)> {
 
 pub(crate) fn bad_entry(key: &[u8], reason: &str) -> StoreError {
     let key = String::from_utf8_lossy(key).into_owned();
-    StoreError::Entry { key, reason: reason.to_owned() }
+    StoreError::Entry {
+        key,
+        reason: reason.to_owned(),
+    }
 }
 
 /// The day of a time, in days since the epoch (UTC).

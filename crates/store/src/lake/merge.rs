@@ -41,10 +41,19 @@ pub(crate) fn merge(
 ) -> Result<Merged> {
     let run = shared.sequence.fetch_add(1, Ordering::Relaxed);
     let days: Vec<i32> = days_of(shared, table, runs)?.into_iter().collect();
-    let mut merged = Merged { files: Vec::new(), removed: 0 };
+    let mut merged = Merged {
+        files: Vec::new(),
+        removed: 0,
+    };
     for group in days.chunks(DAYS_AT_ONCE) {
-        let writers = group.iter().map(|&day| DayWriter::new(shared, table, level, run, day));
-        let mut output = Output { writers: writers.collect(), repeated, removed: 0 };
+        let writers = group
+            .iter()
+            .map(|&day| DayWriter::new(shared, table, level, run, day));
+        let mut output = Output {
+            writers: writers.collect(),
+            repeated,
+            removed: 0,
+        };
         if let Err(error) = merge_pass(shared, table, runs, &mut output, &mut merged.files) {
             remove_all(&merged.files);
             return Err(error);
@@ -66,7 +75,10 @@ fn days_of(shared: &Shared, table: Table, runs: &[Run]) -> Result<BTreeSet<i32>>
     let mut days = BTreeSet::new();
     let time = table.column_index(EVENT_TIME).expect("every table has it");
     for file in runs.iter().flatten() {
-        let (first, last) = (day_of(file.entry.time_min_ms), day_of(file.entry.time_max_ms));
+        let (first, last) = (
+            day_of(file.entry.time_min_ms),
+            day_of(file.entry.time_max_ms),
+        );
         days.extend([first, last]);
         if last - first < 2 {
             continue;
@@ -134,7 +146,7 @@ type Key<'a> = (&'a str, i64, &'a str, i64);
 /// A place in a run.
 struct Cursor {
     table: Table,
-    waiting: VecDeque<PathBuf>,
+    waiting: VecDeque<Arc<PathBuf>>,
     reader: Option<TableReader>,
     columns: Vec<ArrayRef>,
     places: KeyPlaces,
@@ -159,12 +171,16 @@ struct KeyPlaces {
 
 impl Cursor {
     fn new(table: Table, run: &[Arc<LakeFile>]) -> Cursor {
-        let place = |name| table.column_index(name).expect("every table has its key's columns");
+        let place = |name| {
+            table
+                .column_index(name)
+                .expect("every table has its key's columns")
+        };
         let key = table.key_columns();
         let empty = || StringArray::from(Vec::<&str>::new());
         Cursor {
             table,
-            waiting: run.iter().map(|file| file.path.clone()).collect(),
+            waiting: run.iter().map(|file| Arc::clone(&file.path)).collect(),
             reader: None,
             columns: Vec::new(),
             places: KeyPlaces {
@@ -282,6 +298,7 @@ impl Output<'_> {
         }
         let (project, source) = (from.projects.value(row), from.sources.value(row));
         let id = from.ids.value(row);
-        self.repeated.removes(project, source, id, from.offsets[row])
+        self.repeated
+            .removes(project, source, id, from.offsets[row])
     }
 }

@@ -8,6 +8,7 @@
 mod check;
 mod compaction;
 mod day_links;
+mod day_writer;
 pub mod entry;
 mod identities;
 mod merge;
@@ -31,6 +32,8 @@ pub use compaction::{Compaction, CompactionReport};
 pub use entry::{FileEntry, LakeFile, Level, day_name, day_of};
 pub use identities::{Identity, scan_identities};
 pub use snapshot::Snapshot;
+#[cfg(test)]
+pub(crate) use tests::row_of;
 
 use crate::error::Result;
 use crate::parquet_file::write_block;
@@ -187,7 +190,9 @@ pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Lake {
     /// The committed files of this moment; they stay on disk while it is held.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot { list: self.shared.list() }
+        Snapshot {
+            list: self.shared.list(),
+        }
     }
 
     /// Writes the rows of a block under the block's name, in the table's order,
@@ -196,8 +201,12 @@ impl Lake {
     ///
     /// # Errors
     /// When the file can't be written.
-    pub fn write_block(&self, block: &str, rows: &dyn TableBuilder, order: &[u32])
-    -> Result<LakeFile> {
+    pub fn write_block(
+        &self,
+        block: &str,
+        rows: &dyn TableBuilder,
+        order: &[u32],
+    ) -> Result<LakeFile> {
         let table = rows.table();
         let name = format!("{block}.parquet");
         let path = self.shared.path_of(table, &name);
@@ -216,7 +225,11 @@ impl Lake {
             offset_max: bounds.offset_max,
             version: table.version(),
         };
-        Ok(LakeFile { table, entry, path })
+        Ok(LakeFile {
+            table,
+            entry,
+            path: Arc::new(path),
+        })
     }
 
     /// Puts a file into the batch of its block.
@@ -241,7 +254,11 @@ impl Lake {
     /// Uncompacted files of the table that has most.
     pub fn uncompacted_files(&self) -> usize {
         let list = self.shared.list();
-        Table::ALL.into_iter().map(|table| list.blocks(table)).max().unwrap_or(0)
+        Table::ALL
+            .into_iter()
+            .map(|table| list.blocks(table))
+            .max()
+            .unwrap_or(0)
     }
 
     /// Waits until each table is below its bound of uncompacted files (F6).
@@ -256,12 +273,17 @@ impl Lake {
         }
         let started = Instant::now();
         while !has_room(&list) && !shared.stopping.load(Ordering::Acquire) {
-            let Some(left) = wait.checked_sub(started.elapsed()) else { break };
+            let Some(left) = wait.checked_sub(started.elapsed()) else {
+                break;
+            };
             let woken = shared.changed.wait_timeout(list, left);
             list = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         let waited = started.elapsed().as_nanos() as u64;
-        shared.figures.writer_wait_ns.fetch_add(waited, Ordering::Relaxed);
+        shared
+            .figures
+            .writer_wait_ns
+            .fetch_add(waited, Ordering::Relaxed);
         has_room(&list)
     }
 

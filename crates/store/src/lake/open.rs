@@ -34,8 +34,9 @@ impl Lake {
         let mut list = FileList::default();
         for (key, value) in state.prefix(KEYSPACE, FILE_PREFIX)? {
             let (table, entry) = entry::decode(&key, &value)?;
-            let path = files_dir.join(table.name()).join(&entry.name);
-            list.of_mut(table).push(Arc::new(LakeFile { table, entry, path }));
+            let path = Arc::new(files_dir.join(table.name()).join(&entry.name));
+            list.of_mut(table)
+                .push(Arc::new(LakeFile { table, entry, path }));
         }
         let dead = read_dead(&state, &files_dir)?;
         let sequence = read_sequence(&state)?;
@@ -55,7 +56,9 @@ impl Lake {
         };
         shared.remove_orphans()?;
         shared.mend_day_links()?;
-        Ok(Lake { shared: Arc::new(shared) })
+        Ok(Lake {
+            shared: Arc::new(shared),
+        })
     }
 }
 
@@ -71,7 +74,12 @@ fn check_versions(state: &State, files_dir: &Path) -> Result<()> {
         let known = table.version();
         if stored > known {
             let (path, table) = (files_dir.to_owned(), table.name());
-            return Err(StoreError::NewerTable { path, table, found: stored, known });
+            return Err(StoreError::NewerTable {
+                path,
+                table,
+                found: stored,
+                known,
+            });
         }
         if stored < known {
             batch.put(KEYSPACE, key, known.to_string());
@@ -98,10 +106,17 @@ fn read_dead(state: &State, files_dir: &Path) -> Result<Vec<DeadFile>> {
     let mut dead = Vec::new();
     for (key, value) in state.prefix(KEYSPACE, DEAD_PREFIX)? {
         let (table, name) = entry::split_key(&key)?;
-        let path = files_dir.join(table.name()).join(&name);
-        let file = Arc::new(LakeFile { table, entry: forgotten_entry(name), path });
+        let path = Arc::new(files_dir.join(table.name()).join(&name));
+        let file = Arc::new(LakeFile {
+            table,
+            entry: forgotten_entry(name),
+            path,
+        });
         let replaced_at_ms = parse_number(&key, &value)? as i64;
-        dead.push(DeadFile { file, replaced_at_ms });
+        dead.push(DeadFile {
+            file,
+            replaced_at_ms,
+        });
     }
     Ok(dead)
 }

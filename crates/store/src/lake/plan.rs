@@ -90,7 +90,8 @@ impl Activity {
     }
 
     fn is_quiet(&self, now_ms: i64) -> bool {
-        self.last_rows_ms.is_none_or(|last| now_ms - last >= QUIET_MS)
+        self.last_rows_ms
+            .is_none_or(|last| now_ms - last >= QUIET_MS)
     }
 
     fn merge_is_due(&self, table: Table, now_ms: i64) -> bool {
@@ -128,7 +129,9 @@ pub(crate) fn next_job_of_all(list: &FileList) -> Option<Job> {
         if list.blocks(table) > 0 {
             return Some(merge_blocks(list, table));
         }
-        let open = days(list, table).into_values().find(|day| !day.parts.is_empty());
+        let open = days(list, table)
+            .into_values()
+            .find(|day| !day.parts.is_empty());
         if let Some(day) = open {
             return Some(day.merge(table));
         }
@@ -150,7 +153,11 @@ fn merge_blocks(list: &FileList, table: Table) -> Job {
         }
         runs.push(vec![Arc::clone(file)]);
     }
-    Job { table, runs, level: Level::Part }
+    Job {
+        table,
+        runs,
+        level: Level::Part,
+    }
 }
 
 /// A day's files by the merge that wrote them.
@@ -163,13 +170,17 @@ struct Day {
 fn days(list: &FileList, table: Table) -> BTreeMap<i32, Day> {
     let mut days: BTreeMap<i32, Day> = BTreeMap::new();
     for file in list.of(table) {
-        let Some(number) = file.entry.day else { continue };
+        let Some(number) = file.entry.day else {
+            continue;
+        };
         let day = days.entry(number).or_default();
         let runs = match file.entry.level {
             Level::Day => &mut day.whole,
             _ => &mut day.parts,
         };
-        runs.entry(file.entry.run).or_default().push(Arc::clone(file));
+        runs.entry(file.entry.run)
+            .or_default()
+            .push(Arc::clone(file));
     }
     for day in days.values_mut() {
         let runs = day.parts.values_mut().chain(day.whole.values_mut());
@@ -195,7 +206,11 @@ impl Day {
             return self.merge_some(table);
         }
         let runs = self.whole.into_values().chain(self.parts.into_values());
-        Job { table, runs: runs.collect(), level: Level::Day }
+        Job {
+            table,
+            runs: runs.collect(),
+            level: Level::Day,
+        }
     }
 
     /// The smallest runs into one, so that a row is rewritten a few times at most.
@@ -203,7 +218,11 @@ impl Day {
         let mut runs: Vec<Run> = self.parts.into_values().collect();
         runs.sort_by_key(run_bytes);
         runs.truncate(RUNS_AT_ONCE);
-        Job { table, runs, level: Level::Part }
+        Job {
+            table,
+            runs,
+            level: Level::Part,
+        }
     }
 }
 

@@ -77,13 +77,19 @@ pub(crate) fn find_repeated(shared: &Shared, table: Table, runs: &[Run]) -> Resu
     if !short.is_empty() {
         for_each_identity(shared, table, runs, |project, source, id, offset| {
             if short.contains(&short_hash(project, source, id)) {
-                let kept = kept_offset.entry(long_hash(project, source, id)).or_insert(offset);
+                let kept = kept_offset
+                    .entry(long_hash(project, source, id))
+                    .or_insert(offset);
                 *kept = offset.min(*kept);
             }
         })?;
     }
     // Two identities with one short hash are told apart by the long one.
-    Ok(Repeated { short, kept_offset, complete })
+    Ok(Repeated {
+        short,
+        kept_offset,
+        complete,
+    })
 }
 
 fn for_each_identity(
@@ -114,7 +120,11 @@ fn for_each_identity(
 pub(crate) fn identity_columns(table: Table) -> [usize; 4] {
     let key = table.key_columns();
     let names = [key.project, key.source, EVENT_ID, LOG_OFFSET];
-    names.map(|name| table.column_index(name).expect("every table has its identity's columns"))
+    names.map(|name| {
+        table
+            .column_index(name)
+            .expect("every table has its identity's columns")
+    })
 }
 
 fn short_hash(project: &str, source: &str, id: &str) -> u64 {

@@ -58,9 +58,14 @@ impl Shared {
         }
         self.state.commit(batch)?;
         let mut days: BTreeSet<(Table, i32)> = BTreeSet::new();
-        let of_old = old.iter().filter_map(|file| Some((file.table, file.entry.day?)));
+        let of_old = old
+            .iter()
+            .filter_map(|file| Some((file.table, file.entry.day?)));
         days.extend(of_old);
-        days.extend(new.iter().filter_map(|file| Some((file.table, file.entry.day?))));
+        days.extend(
+            new.iter()
+                .filter_map(|file| Some((file.table, file.entry.day?))),
+        );
         self.change_list(|list| {
             for file in old {
                 let of_table = list.of_mut(file.table);
@@ -87,8 +92,9 @@ impl Shared {
         let keep_ms = self.config.replaced_keep_ms;
         let mut gone = Vec::new();
         hold(&self.dead).retain(|dead| {
-            // A snapshot holds the list, and the list the file.
-            let held = Arc::strong_count(&dead.file) > 1;
+            // A snapshot holds the list, the list the file, or an earlier entry
+            // of the same file, which has the same path.
+            let held = Arc::strong_count(&dead.file) > 1 || Arc::strong_count(&dead.file.path) > 1;
             let keeps = held || now_ms < dead.replaced_at_ms.saturating_add(keep_ms);
             if !keeps {
                 gone.push(Arc::clone(&dead.file));

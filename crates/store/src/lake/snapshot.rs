@@ -28,7 +28,10 @@ impl FileList {
     }
 
     pub(crate) fn blocks(&self, table: Table) -> usize {
-        self.of(table).iter().filter(|file| !file.entry.compacted()).count()
+        self.of(table)
+            .iter()
+            .filter(|file| !file.entry.compacted())
+            .count()
     }
 }
 

@@ -30,7 +30,7 @@ pub enum EnumName {
 /// A column under construction.
 pub trait ColumnBuffer: Send {
     /// Rows held.
-    fn len(&self) -> usize;
+    fn rows(&self) -> usize;
     /// Bytes of values held; what a block is bounded by.
     fn value_bytes(&self) -> usize;
     /// Forgets the rows and keeps the memory.
@@ -166,7 +166,7 @@ macro_rules! text_kind {
 
 macro_rules! text_buffer_methods {
     () => {
-        fn len(&self) -> usize {
+        fn rows(&self) -> usize {
             self.0.ends.len()
         }
         fn value_bytes(&self) -> usize {
@@ -258,7 +258,7 @@ macro_rules! number_kind {
         }
 
         impl ColumnBuffer for $name {
-            fn len(&self) -> usize {
+            fn rows(&self) -> usize {
                 self.0.len()
             }
             fn value_bytes(&self) -> usize {
@@ -367,7 +367,7 @@ impl ColumnKind for Flag {
 }
 
 impl ColumnBuffer for Flag {
-    fn len(&self) -> usize {
+    fn rows(&self) -> usize {
         self.0.len()
     }
     fn value_bytes(&self) -> usize {
@@ -419,7 +419,7 @@ impl ColumnKind for MaybeFlag {
 }
 
 impl ColumnBuffer for MaybeFlag {
-    fn len(&self) -> usize {
+    fn rows(&self) -> usize {
         self.0.len()
     }
     fn value_bytes(&self) -> usize {

@@ -9,6 +9,8 @@ pub mod messages;
 pub mod order;
 pub mod projection;
 pub mod security_events;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, OnceLock};
 
@@ -129,9 +131,8 @@ pub fn schema(table: Table) -> SchemaRef {
 }
 
 fn build_schema(table: Table) -> SchemaRef {
-    let field = |column: &ColumnSpec| {
-        Field::new(column.name, column.data_type.clone(), column.nullable)
-    };
+    let field =
+        |column: &ColumnSpec| Field::new(column.name, column.data_type.clone(), column.nullable);
     let fields: Vec<Field> = table.columns().iter().map(field).collect();
     Arc::new(Schema::new(fields))
 }
@@ -249,7 +250,7 @@ macro_rules! declare_table {
             }
             fn len(&self) -> usize {
                 use column::ColumnBuffer;
-                self.$id.len()
+                self.$id.rows()
             }
             fn value_bytes(&self) -> usize {
                 use column::ColumnBuffer;

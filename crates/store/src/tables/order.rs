@@ -68,7 +68,7 @@ fn project_ranks(rows: usize, projects: &Label) -> Vec<u32> {
     let mut seen: BTreeMap<&[u8], u32> = BTreeMap::new();
     let mut numbers: Vec<u32> = Vec::with_capacity(rows);
     let mut last: Option<(&[u8], u32)> = None;
-    debug_assert_eq!(projects.len(), rows);
+    debug_assert_eq!(projects.rows(), rows);
     for row in 0..rows {
         let project = projects.row(row);
         let number = match last {
