@@ -223,7 +223,6 @@ fn rows_of(file: &LakeFile) -> Vec<Row> {
     rows
 }
 
-
 #[test]
 fn a_committed_block_is_listed_and_an_uncommitted_one_is_gone_after_a_restart() {
     let mut test = TestLake::new();

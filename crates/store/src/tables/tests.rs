@@ -1,6 +1,6 @@
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType, UInt16Type, UInt32Type, UInt64Type};
-use arrow_array::RecordBatch;
 use fulmar_event::{Body, EventView};
 use proptest::prelude::*;
 
