@@ -6,17 +6,19 @@ use std::time::Duration;
 /// The first wait: a server that restarts is back within a few of these.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// The longest wait of our own: an operator who mends a server sees events
-/// come within half a minute.
-const LONGEST: Duration = Duration::from_secs(30);
-
 /// The growing wait of one run of failures.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Backoff {
     tries: u32,
+    longest: Duration,
 }
 
 impl Backoff {
+    /// Waits that grow to `longest`.
+    pub fn new(longest: Duration) -> Backoff {
+        Backoff { tries: 0, longest }
+    }
+
     /// Forgets the failures.
     pub fn reset(&mut self) {
         self.tries = 0;
@@ -24,7 +26,9 @@ impl Backoff {
 
     /// How long to wait after one more failure; `after` is the server's wish.
     pub fn next(&mut self, after: Option<Duration>) -> Duration {
-        let wait = FIRST.saturating_mul(1 << self.tries.min(16)).min(LONGEST);
+        let wait = FIRST
+            .saturating_mul(1 << self.tries.min(16))
+            .min(self.longest);
         self.tries = self.tries.saturating_add(1);
         jittered(wait, random()).max(after.unwrap_or_default())
     }
@@ -48,8 +52,10 @@ mod tests {
 
     #[test]
     fn waits_double_to_the_bound_within_their_jitter() {
-        let mut backoff = Backoff::default();
-        for want_ms in [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000] {
+        let mut backoff = Backoff::new(Duration::from_secs(30));
+        for want_ms in [
+            100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000,
+        ] {
             let wait = backoff.next(None);
             let want = Duration::from_millis(want_ms);
             assert!(wait >= want / 2 && wait <= want, "{wait:?} for {want:?}");
@@ -63,7 +69,7 @@ mod tests {
     #[test]
     fn the_server_s_wish_is_the_least() {
         let wish = Duration::from_secs(60);
-        assert_eq!(Backoff::default().next(Some(wish)), wish);
-        assert!(Backoff::default().next(Some(Duration::ZERO)) >= FIRST / 2);
+        assert_eq!(Backoff::new(Duration::from_secs(30)).next(Some(wish)), wish);
+        assert!(Backoff::new(Duration::from_secs(30)).next(Some(Duration::ZERO)) >= FIRST / 2);
     }
 }

@@ -75,7 +75,11 @@ impl Batcher {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            if self.open.since.is_some_and(|since| since.elapsed() >= self.limits.age_max) {
+            if self
+                .open
+                .since
+                .is_some_and(|since| since.elapsed() >= self.limits.age_max)
+            {
                 self.flush()?;
             }
         }
@@ -83,15 +87,23 @@ impl Batcher {
 
     fn patience(&self) -> Duration {
         match self.open.since {
-            Some(since) => self.limits.age_max.saturating_sub(since.elapsed()).min(STOP_CHECK),
+            Some(since) => self
+                .limits
+                .age_max
+                .saturating_sub(since.elapsed())
+                .min(STOP_CHECK),
             None => STOP_CHECK,
         }
     }
 
     fn take(&mut self, chunk: Chunk) -> Result<(), SendError> {
-        self.counts.skipped.fetch_add(chunk.skipped, Ordering::Relaxed);
+        self.counts
+            .skipped
+            .fetch_add(chunk.skipped, Ordering::Relaxed);
         self.counts.bytes.fetch_add(chunk.bytes, Ordering::Relaxed);
-        self.counts.events.fetch_add(chunk.items.len() as u64, Ordering::Relaxed);
+        self.counts
+            .events
+            .fetch_add(chunk.items.len() as u64, Ordering::Relaxed);
         for (item, offset) in chunk.items {
             if self.open.would_overflow(&item, &self.limits) {
                 self.flush()?;
@@ -131,12 +143,19 @@ impl OpenBatch {
         self.days.extend(day(&item));
         self.entry.items.push(item);
         if let Some(position) = position {
-            self.pass(Position { offset, ..position.clone() });
+            self.pass(Position {
+                offset,
+                ..position.clone()
+            });
         }
     }
 
     fn pass(&mut self, position: Position) {
-        let known = self.entry.positions.iter_mut().find(|old| old.path == position.path);
+        let known = self
+            .entry
+            .positions
+            .iter_mut()
+            .find(|old| old.path == position.path);
         match known {
             Some(old) => *old = position,
             None => self.entry.positions.push(position),

@@ -68,13 +68,14 @@ impl Deliverer {
         receipts: Option<Receipts>,
         fallback: Seen,
         stop: Stop,
+        backoff: Backoff,
         progress: Progress,
     ) -> Deliverer {
         Deliverer {
             door,
             receipts,
             fallback,
-            backoff: Backoff::default(),
+            backoff,
             window: Window::default(),
             stop,
             progress,
@@ -185,7 +186,9 @@ impl Deliverer {
         self.summary.accepted += ids.len() as u64;
         if let Some(receipts) = &mut self.receipts {
             let name = |seen: &Option<String>, fallback: &Option<String>| {
-                seen.clone().or_else(|| fallback.clone()).unwrap_or_else(|| "default".to_owned())
+                seen.clone()
+                    .or_else(|| fallback.clone())
+                    .unwrap_or_else(|| "default".to_owned())
             };
             let project = name(&seen.project, &self.fallback.project);
             let source = name(&seen.source, &self.fallback.source);

@@ -48,6 +48,10 @@ impl SendError {
         path: impl Into<PathBuf>,
         source: std::io::Error,
     ) -> SendError {
-        SendError::File { what, path: path.into(), source }
+        SendError::File {
+            what,
+            path: path.into(),
+            source,
+        }
     }
 }

@@ -13,8 +13,12 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// (I2), while equal lines at different places give different ones.
 pub fn event_id(source: &str, offset: u64, line: &[u8], repeat: u64) -> String {
     let mut hasher = Sha256::new();
-    let parts: [&[u8]; 4] =
-        [source.as_bytes(), &offset.to_le_bytes(), line, &repeat.to_le_bytes()];
+    let parts: [&[u8]; 4] = [
+        source.as_bytes(),
+        &offset.to_le_bytes(),
+        line,
+        &repeat.to_le_bytes(),
+    ];
     for part in parts {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
@@ -40,8 +44,14 @@ mod tests {
     /// 01 00.. 'a' | 08 00.. 00.. | 01 00.. 'b' | 08 00.. 00..
     #[test]
     fn the_id_is_the_documented_hash() {
-        assert_eq!(event_id("a", 0, b"b", 0), "c0e0253aa7f29b949f3e5cb868dd989d");
-        assert_eq!(event_id("/var/log/auth.log", 1234, b"x y", 2), "1ad3ca9221ea9d5f9b45f00e6461adb1");
+        assert_eq!(
+            event_id("a", 0, b"b", 0),
+            "c0e0253aa7f29b949f3e5cb868dd989d"
+        );
+        assert_eq!(
+            event_id("/var/log/auth.log", 1234, b"x y", 2),
+            "1ad3ca9221ea9d5f9b45f00e6461adb1"
+        );
     }
 
     #[test]

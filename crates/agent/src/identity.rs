@@ -9,8 +9,12 @@ const CONTEXT_0: u8 = 0xa0;
 
 /// The subject's common name in a DER certificate.
 pub fn common_name(certificate: &[u8]) -> Option<String> {
-    let (SEQUENCE, certificate, _) = element(certificate)? else { return None };
-    let (SEQUENCE, mut rest, _) = element(certificate)? else { return None };
+    let (SEQUENCE, certificate, _) = element(certificate)? else {
+        return None;
+    };
+    let (SEQUENCE, mut rest, _) = element(certificate)? else {
+        return None;
+    };
     // version (optional), serial, algorithm, issuer, validity, subject.
     if let (CONTEXT_0, _, after) = element(rest)? {
         rest = after;
@@ -18,8 +22,12 @@ pub fn common_name(certificate: &[u8]) -> Option<String> {
     for _ in 0..4 {
         rest = element(rest)?.2;
     }
-    let (SEQUENCE, subject, _) = element(rest)? else { return None };
-    let at = subject.windows(COMMON_NAME.len()).position(|window| window == COMMON_NAME)?;
+    let (SEQUENCE, subject, _) = element(rest)? else {
+        return None;
+    };
+    let at = subject
+        .windows(COMMON_NAME.len())
+        .position(|window| window == COMMON_NAME)?;
     let (_, name, _) = element(&subject[at + COMMON_NAME.len()..])?;
     String::from_utf8(name.to_vec()).ok()
 }
@@ -35,7 +43,9 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
             return None;
         }
         let (digits, after) = rest.split_at_checked(count)?;
-        length = digits.iter().fold(0, |sum, digit| sum << 8 | usize::from(*digit));
+        length = digits
+            .iter()
+            .fold(0, |sum, digit| sum << 8 | usize::from(*digit));
         rest = after;
     }
     let (content, after) = rest.split_at_checked(length)?;

@@ -29,7 +29,7 @@ pub use error::SendError;
 pub use id::event_id;
 pub use item::Item;
 pub use options::{
-    Address, BatchLimits, CertificateFiles, Credentials, Door, Format, SPOOL_BYTES_MAX,
-    SendOptions, Source, Summary,
+    Address, BatchLimits, CertificateFiles, Credentials, Door, Format, RETRY_WAIT_MAX,
+    SPOOL_BYTES_MAX, SendOptions, Source, Summary,
 };
 pub use run::{default_source_name, run};

@@ -123,6 +123,10 @@ impl Default for BatchLimits {
 /// small beside any disk that holds logs. At it reading stops.
 pub const SPOOL_BYTES_MAX: u64 = 1 << 30;
 
+/// The default longest wait between tries: an operator who mends a server sees
+/// events come within half a minute.
+pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(30);
+
 /// Everything that `run` needs to know.
 #[derive(Clone, Debug)]
 pub struct SendOptions {
@@ -158,6 +162,8 @@ pub struct SendOptions {
     pub rebase: bool,
     /// A file to which each acknowledged id is appended.
     pub receipts: Option<PathBuf>,
+    /// The longest wait between tries, in the doubling from 100 ms.
+    pub retry_wait_max: Duration,
     /// No progress line, even on a terminal.
     pub quiet: bool,
 }
@@ -181,6 +187,7 @@ impl SendOptions {
             follow: false,
             rebase: false,
             receipts: None,
+            retry_wait_max: RETRY_WAIT_MAX,
             quiet: false,
         }
     }

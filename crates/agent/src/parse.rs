@@ -64,18 +64,24 @@ impl Parser {
         let text = String::from_utf8_lossy(place.line);
         match &mut self.kind {
             Kind::Sshd(parser) => {
-                let Some(line) = parser.parse(&text, place.now) else { return };
+                let Some(line) = parser.parse(&text, place.now) else {
+                    return;
+                };
                 match self.door {
                     Door::Agents => security_event::append(&line, &text, place, out),
                     Door::Events => message::append_sshd(&line, &text, place, out),
                 }
             }
             Kind::Combined => {
-                let Some(line) = combined::parse(&text) else { return };
+                let Some(line) = combined::parse(&text) else {
+                    return;
+                };
                 message::append_access(&line, place, out);
             }
             Kind::Ndjson => {
-                let Some(line) = ndjson::parse(&text) else { return };
+                let Some(line) = ndjson::parse(&text) else {
+                    return;
+                };
                 message::append_json(&line, place, out);
             }
         }
@@ -87,7 +93,9 @@ impl Parser {
         match &mut self.kind {
             Kind::Sshd(parser) => parser.parse(&text, now).map(|line| line.time),
             Kind::Combined => combined::parse(&text).map(|line| line.time),
-            Kind::Ndjson => ndjson::parse(&text).and_then(|line| line.time).map(|(time, _)| time),
+            Kind::Ndjson => ndjson::parse(&text)
+                .and_then(|line| line.time)
+                .map(|(time, _)| time),
         }
     }
 }

@@ -27,14 +27,19 @@ pub fn spool_folder(options: &SendOptions) -> Result<PathBuf, SendError> {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    let name = format!("{}-{}", options.door.as_str(), &hex(&hasher.finalize())[..16]);
+    let name = format!(
+        "{}-{}",
+        options.door.as_str(),
+        &hex(&hasher.finalize())[..16]
+    );
     Ok(root.join(name))
 }
 
 fn scope(options: &SendOptions) -> Result<Vec<Vec<u8>>, SendError> {
     let text = |text: Option<&str>| text.unwrap_or("").as_bytes().to_vec();
     let path = |path: Option<&PathBuf>| {
-        path.map(|path| path.as_os_str().as_encoded_bytes().to_vec()).unwrap_or_default()
+        path.map(|path| path.as_os_str().as_encoded_bytes().to_vec())
+            .unwrap_or_default()
     };
     let mut parts = vec![
         text(Some(options.door.as_str())),
@@ -42,7 +47,13 @@ fn scope(options: &SendOptions) -> Result<Vec<Vec<u8>>, SendError> {
         text(options.source_name.as_deref()),
         text(options.timezone.as_deref()),
         text(options.agent.as_deref()),
-        path(options.credentials.certificate.as_ref().map(|files| &files.certificate)),
+        path(
+            options
+                .credentials
+                .certificate
+                .as_ref()
+                .map(|files| &files.certificate),
+        ),
         vec![u8::from(options.rebase), u8::from(options.follow)],
     ];
     // A hash of the key, so that it can't be guessed from the folder's name
@@ -69,7 +80,9 @@ fn scope(options: &SendOptions) -> Result<Vec<Vec<u8>>, SendError> {
 /// Tells a data folder from one that was made anew under the same path: what
 /// the old one acknowledged, the new one does not have.
 fn incarnation(dir: &Path) -> Vec<u8> {
-    let Ok(metadata) = std::fs::metadata(dir) else { return Vec::new() };
+    let Ok(metadata) = std::fs::metadata(dir) else {
+        return Vec::new();
+    };
     let born = metadata.created().ok();
     let born = born.and_then(|born| born.duration_since(std::time::UNIX_EPOCH).ok());
     let born_ns = born.map_or(0, |born| born.as_nanos());
@@ -80,10 +93,14 @@ fn incarnation(dir: &Path) -> Vec<u8> {
 
 fn state_folder() -> Result<PathBuf, SendError> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let state = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = variable("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
     let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     match state.or_else(home) {
         Some(state) => Ok(state.join("fulmar/send")),
-        None => Err(SendError::Usage("no home folder: say --spool DIR".to_owned())),
+        None => Err(SendError::Usage(
+            "no home folder: say --spool DIR".to_owned(),
+        )),
     }
 }

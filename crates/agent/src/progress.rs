@@ -70,9 +70,10 @@ impl Progress {
     /// Tells why a try failed: once, and again when the reason changes or half
     /// a minute has passed.
     pub fn trouble(&mut self, why: &str) {
-        let known = self.trouble.as_ref().is_some_and(|(told, at)| {
-            told == why && at.elapsed() < TROUBLE_INTERVAL
-        });
+        let known = self
+            .trouble
+            .as_ref()
+            .is_some_and(|(told, at)| told == why && at.elapsed() < TROUBLE_INTERVAL);
         if known {
             return;
         }

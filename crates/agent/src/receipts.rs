@@ -38,7 +38,10 @@ impl Receipts {
             file.set_len(end).map_err(fail)?;
             file.seek(SeekFrom::Start(end)).map_err(fail)?;
         }
-        Ok(Receipts { path: path.to_owned(), file })
+        Ok(Receipts {
+            path: path.to_owned(),
+            file,
+        })
     }
 
     /// Appends the ids of one acknowledgement in one write.
@@ -50,11 +53,17 @@ impl Receipts {
     ) -> Result<(), SendError> {
         let mut text = Vec::new();
         for id in ids {
-            let line = Line { project, source, id };
+            let line = Line {
+                project,
+                source,
+                id,
+            };
             serde_json::to_writer(&mut text, &line).expect("text is always written");
             text.push(b'\n');
         }
-        self.file.write_all(&text).map_err(|e| SendError::file("write", &self.path, e))
+        self.file
+            .write_all(&text)
+            .map_err(|e| SendError::file("write", &self.path, e))
     }
 }
 
@@ -79,7 +88,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("receipts");
         let mut receipts = Receipts::open(&path).unwrap();
-        receipts.append("default", "web-1", ["a", "b\"c"].into_iter()).unwrap();
+        receipts
+            .append("default", "web-1", ["a", "b\"c"].into_iter())
+            .unwrap();
         drop(receipts);
         let whole = std::fs::read(&path).unwrap();
         let first = "{\"project\":\"default\",\"source\":\"web-1\",\"id\":\"a\"}\n";
@@ -88,13 +99,19 @@ mod tests {
         for cut in 0..=whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let mut receipts = Receipts::open(&path).unwrap();
-            receipts.append("default", "web-1", ["a"].into_iter()).unwrap();
+            receipts
+                .append("default", "web-1", ["a"].into_iter())
+                .unwrap();
             let kept = match cut {
                 _ if cut == whole.len() => format!("{first}{second}"),
                 _ if cut >= first.len() => first.to_owned(),
                 _ => String::new(),
             };
-            assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{kept}{first}"), "{cut}");
+            assert_eq!(
+                std::fs::read_to_string(&path).unwrap(),
+                format!("{kept}{first}"),
+                "{cut}"
+            );
         }
     }
 }

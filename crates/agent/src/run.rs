@@ -12,6 +12,7 @@ use hyper::header::HeaderValue;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::backoff::Backoff;
 use crate::batch::{Batcher, OpenBatch, ReadCounts};
 use crate::deliver::{AnyDoor, Deliverer, Stop};
 use crate::door::agents::AgentsDoor;
@@ -49,12 +50,18 @@ pub async fn run(
     let dir = place::spool_folder(&options)?;
     let spool = Arc::new(Spool::open(&dir, options.spool_bytes_max)?);
     let jobs = jobs(&options, &spool, &zone)?;
-    let receipts = options.receipts.as_deref().map(Receipts::open).transpose()?;
+    let receipts = options
+        .receipts
+        .as_deref()
+        .map(Receipts::open)
+        .transpose()?;
     let counts = Arc::new(ReadCounts::default());
     let stop = Stop::default();
     let progress = Progress::new(Arc::clone(&counts), options.quiet);
+    let _stop_on_drop = StopOnDrop(stop.clone());
     let (door, fallback) = door(&options)?;
-    let mut deliverer = Deliverer::new(door, receipts, fallback, stop.clone(), progress);
+    let backoff = Backoff::new(options.retry_wait_max);
+    let mut deliverer = Deliverer::new(door, receipts, fallback, stop.clone(), backoff, progress);
 
     let chunks = start_readers(&options, jobs, &zone, &stop)?;
     let batcher = Batcher {
@@ -80,6 +87,15 @@ pub async fn run(
         spool.clear()?;
     }
     Ok(summary)
+}
+
+/// Ends the threads when the future is dropped half-way.
+struct StopOnDrop(Stop);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.set();
+    }
 }
 
 /// Takes entries off the spool; true at its end, false on interrupt.
@@ -148,11 +164,7 @@ fn parser(options: &SendOptions, zone: &TimeZone) -> Parser {
     Parser::new(options.door, options.format, zone.clone()).expect("checked at the start")
 }
 
-fn jobs(
-    options: &SendOptions,
-    spool: &Spool,
-    zone: &TimeZone,
-) -> Result<Vec<Job>, SendError> {
+fn jobs(options: &SendOptions, spool: &Spool, zone: &TimeZone) -> Result<Vec<Job>, SendError> {
     let saved = spool.saved();
     let mut jobs = Vec::new();
     for source in &options.sources {
@@ -163,7 +175,11 @@ fn jobs(
         jobs.push(Job {
             path,
             name: options.source_name.clone().unwrap_or_else(|| key.clone()),
-            resume: saved.positions.iter().find(|position| position.path == key).cloned(),
+            resume: saved
+                .positions
+                .iter()
+                .find(|position| position.path == key)
+                .cloned(),
             key,
             follow: options.follow,
             shift: SignedDuration::ZERO,
@@ -193,17 +209,24 @@ fn shift(
     for job in jobs {
         newest = newest.max(newest_time(job, parser(options, zone), now)?);
     }
-    Ok(newest.map_or(SignedDuration::ZERO, |newest: Timestamp| now.duration_since(newest)))
+    Ok(newest.map_or(SignedDuration::ZERO, |newest: Timestamp| {
+        now.duration_since(newest)
+    }))
 }
 
 fn door(options: &SendOptions) -> Result<(AnyDoor, Seen), SendError> {
     let client = Client::new(options.address.clone(), options.door);
-    let mut fallback = Seen { project: options.project.clone(), source: options.agent.clone() };
+    let mut fallback = Seen {
+        project: options.project.clone(),
+        source: options.agent.clone(),
+    };
     let credentials = &options.credentials;
     match options.door {
         Door::Agents => {
             let Some(files) = credentials.certificate.clone() else {
-                return Err(SendError::Usage("the agents door needs a certificate".to_owned()));
+                return Err(SendError::Usage(
+                    "the agents door needs a certificate".to_owned(),
+                ));
             };
             // Faults of these files are told before anything is read.
             tls::agent_config(&files)?;
@@ -223,7 +246,10 @@ fn door(options: &SendOptions) -> Result<(AnyDoor, Seen), SendError> {
                 tls::anonymous_config(authorities)?;
             }
             let authorities = credentials.authorities.clone();
-            Ok((AnyDoor::Events(EventsDoor::new(client, authorization, authorities)), fallback))
+            Ok((
+                AnyDoor::Events(EventsDoor::new(client, authorization, authorities)),
+                fallback,
+            ))
         }
     }
 }
@@ -239,14 +265,21 @@ fn start_readers(
     let mut readers = Vec::new();
     for job in jobs {
         let parser = parser(options, zone);
-        readers.push(Reader { job, parser, sink: sink.clone(), stop: Arc::clone(&stop.flag) });
+        readers.push(Reader {
+            job,
+            parser,
+            sink: sink.clone(),
+            stop: Arc::clone(&stop.flag),
+        });
     }
     if options.follow {
         for reader in readers {
             start_thread("fulmar-reader", move || reader.run())?;
         }
     } else {
-        start_thread("fulmar-reader", move || readers.into_iter().for_each(Reader::run))?;
+        start_thread("fulmar-reader", move || {
+            readers.into_iter().for_each(Reader::run)
+        })?;
     }
     Ok(chunks)
 }
@@ -256,7 +289,9 @@ fn start_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, SendError> {
     let builder = std::thread::Builder::new().name(name.to_owned());
-    builder.spawn(work).map_err(|e| SendError::file("start a thread for", PathBuf::from(name), e))
+    builder
+        .spawn(work)
+        .map_err(|e| SendError::file("start a thread for", PathBuf::from(name), e))
 }
 
 /// Waits for a thread without holding up the runtime.

@@ -78,7 +78,11 @@ impl Spool {
                 }
                 next_sequence = next_sequence.max(sequence + 1);
             }
-            pending.extend(scan.places.into_iter().filter(|p| p.sequence >= saved.freed));
+            pending.extend(
+                scan.places
+                    .into_iter()
+                    .filter(|p| p.sequence >= saved.freed),
+            );
         }
         let tail = match segments.last() {
             Some(first) => Some(Tail {
@@ -107,7 +111,9 @@ impl Spool {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder of the spool's lock panics")
+        self.state
+            .lock()
+            .expect("no holder of the spool's lock panics")
     }
 
     /// Where to read on, source by source, and the shift of times in force.
@@ -178,7 +184,9 @@ impl Spool {
     /// has its answer (I6).
     pub fn free(&self, sequence: u64, positions: Vec<Position>) -> Result<(), SendError> {
         let mut state = self.state();
-        let Some(place) = state.pending.pop_front() else { return Ok(()) };
+        let Some(place) = state.pending.pop_front() else {
+            return Ok(());
+        };
         assert_eq!(place.sequence, sequence, "entries are freed in their order");
         state.pending_bytes -= place.length;
         state.saved.freed = sequence + 1;
@@ -204,21 +212,31 @@ impl Spool {
             let file = segment::path(&self.dir, first);
             std::fs::remove_file(&file).map_err(|e| SendError::file("remove", file, e))?;
         }
-        state.saved = Saved { freed: state.next_sequence, ..Saved::default() };
+        state.saved = Saved {
+            freed: state.next_sequence,
+            ..Saved::default()
+        };
         state::store(&self.dir, &state.saved, true)
     }
 }
 
 impl State {
     fn write(&mut self, dir: &Path, frame: &[u8], entry: &Entry) -> Result<(), SendError> {
-        if self.tail.as_ref().is_none_or(|tail| tail.bytes >= SEGMENT_BYTES) {
+        if self
+            .tail
+            .as_ref()
+            .is_none_or(|tail| tail.bytes >= SEGMENT_BYTES)
+        {
             let file = segment::open_to_append(dir, self.next_sequence, 0)?;
             self.segments.push_back(self.next_sequence);
             self.tail = Some(Tail { file, bytes: 0 });
         }
         let first = *self.segments.back().expect("a tail has its segment");
         let tail = self.tail.as_mut().expect("it was just made");
-        let written = tail.file.write_all(frame).and_then(|()| tail.file.sync_data());
+        let written = tail
+            .file
+            .write_all(frame)
+            .and_then(|()| tail.file.sync_data());
         written.map_err(|e| SendError::file("write", segment::path(dir, first), e))?;
         self.pending.push_back(Place {
             sequence: self.next_sequence,
@@ -240,7 +258,11 @@ impl State {
             Some(place) => place.segment,
             None => self.segments.back().copied().unwrap_or(0),
         };
-        let count = self.segments.iter().take_while(|first| **first < needed).count();
+        let count = self
+            .segments
+            .iter()
+            .take_while(|first| **first < needed)
+            .count();
         self.segments.drain(..count).collect()
     }
 }

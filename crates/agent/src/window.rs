@@ -55,8 +55,11 @@ impl Window {
 
     /// Takes out of `part` what is known to be too old.
     pub fn take_outside(&mut self, part: &mut Vec<Item>) -> Vec<Item> {
-        let Some(too_old) = self.too_old else { return Vec::new() };
-        part.extract_if(.., |item| item.time_ms.is_some_and(|time| time <= too_old)).collect()
+        let Some(too_old) = self.too_old else {
+            return Vec::new();
+        };
+        part.extract_if(.., |item| item.time_ms.is_some_and(|time| time <= too_old))
+            .collect()
     }
 
     /// Takes a probe out of `part`, if one is due: first the newest event, then
@@ -85,7 +88,11 @@ mod tests {
     use super::*;
 
     fn items(times: std::ops::Range<i64>) -> Vec<Item> {
-        let item = |time| Item { id: format!("{time}"), time_ms: Some(time), bytes: vec![] };
+        let item = |time| Item {
+            id: format!("{time}"),
+            time_ms: Some(time),
+            bytes: vec![],
+        };
         times.map(item).collect()
     }
 

@@ -37,14 +37,16 @@ fn read_folder(dir: &Path, door: Door) -> Result<String, String> {
     let path = dir.join("addresses.json");
     let text = std::fs::read_to_string(&path)
         .map_err(|_| format!("no server runs on {} (no addresses.json)", dir.display()))?;
-    let json: serde_json::Value = serde_json::from_str(&text)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
+    let json: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     let name = match door {
         Door::Agents => "agents",
         Door::Events => "public",
     };
     let found = json.get(name).and_then(|value| value.as_str());
-    found.map(str::to_owned).ok_or_else(|| format!("{} names no {name}", path.display()))
+    found
+        .map(str::to_owned)
+        .ok_or_else(|| format!("{} names no {name}", path.display()))
 }
 
 fn parse(url: &str, door: Door) -> Result<Endpoint, String> {
@@ -58,9 +60,10 @@ fn parse(url: &str, door: Door) -> Result<Endpoint, String> {
     let default_port = if tls { 443 } else { 80 };
     let (host, port) = match authority.rsplit_once(':') {
         // A colon inside of brackets is the address's own.
-        Some((host, port)) if !port.ends_with(']') => {
-            (host, port.parse().map_err(|_| format!("bad port in {url}"))?)
-        }
+        Some((host, port)) if !port.ends_with(']') => (
+            host,
+            port.parse().map_err(|_| format!("bad port in {url}"))?,
+        ),
         _ => (authority, default_port),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -68,11 +71,19 @@ fn parse(url: &str, door: Door) -> Result<Endpoint, String> {
         return Err(format!("no host in {url}"));
     }
     // What a server binds to is not where a client can go.
-    let host = if host == "0.0.0.0" || host == "::" { "localhost" } else { host };
+    let host = if host == "0.0.0.0" || host == "::" {
+        "localhost"
+    } else {
+        host
+    };
     if door == Door::Agents && !tls {
         return Err("the agents door speaks TLS only: give an https:// address".to_owned());
     }
-    Ok(Endpoint { host: host.to_owned(), port, tls })
+    Ok(Endpoint {
+        host: host.to_owned(),
+        port,
+        tls,
+    })
 }
 
 #[cfg(test)]
@@ -89,12 +100,21 @@ mod tests {
             ("[::]:8443", Door::Agents, "localhost:8443", true),
             ("127.0.0.1:8080", Door::Events, "127.0.0.1:8080", false),
             ("http://h", Door::Events, "h:80", false),
-            ("https://[2001:db8::7]:1/v1/events", Door::Events, "[2001:db8::7]:1", true),
+            (
+                "https://[2001:db8::7]:1/v1/events",
+                Door::Events,
+                "[2001:db8::7]:1",
+                true,
+            ),
             ("http://[::1]", Door::Events, "[::1]:80", false),
         ];
         for (url, door, authority, tls) in rows {
             let got = parse(url, door).unwrap_or_else(|why| panic!("{url}: {why}"));
-            assert_eq!((got.authority().as_str(), got.tls), (authority, tls), "{url}");
+            assert_eq!(
+                (got.authority().as_str(), got.tls),
+                (authority, tls),
+                "{url}"
+            );
         }
         for url in ["ftp://h", "http://", "h:99999", "https://:1"] {
             assert!(parse(url, Door::Events).is_err(), "{url}");
@@ -106,10 +126,20 @@ mod tests {
     fn a_folder_is_read_again_each_time() {
         let dir = tempfile::tempdir().unwrap();
         let address = Address::Folder(dir.path().to_owned());
-        assert!(resolve(&address, Door::Events).unwrap_err().contains("no server runs"));
+        assert!(
+            resolve(&address, Door::Events)
+                .unwrap_err()
+                .contains("no server runs")
+        );
         let text = r#"{"public":"127.0.0.1:1","agents":"0.0.0.0:2","ops":"127.0.0.1:3"}"#;
         std::fs::write(dir.path().join("addresses.json"), text).unwrap();
-        assert_eq!(resolve(&address, Door::Events).unwrap().authority(), "127.0.0.1:1");
-        assert_eq!(resolve(&address, Door::Agents).unwrap().authority(), "localhost:2");
+        assert_eq!(
+            resolve(&address, Door::Events).unwrap().authority(),
+            "127.0.0.1:1"
+        );
+        assert_eq!(
+            resolve(&address, Door::Agents).unwrap().authority(),
+            "localhost:2"
+        );
     }
 }

@@ -21,7 +21,10 @@ pub struct AgentsDoor {
 impl AgentsDoor {
     /// A door that shows the certificate in `certificate`.
     pub fn new(client: Client, certificate: CertificateFiles) -> AgentsDoor {
-        AgentsDoor { client, certificate }
+        AgentsDoor {
+            client,
+            certificate,
+        }
     }
 
     /// Sends one batch.
@@ -60,7 +63,9 @@ fn judge(answer: &Answer, sent: usize) -> Verdict {
     }
     let refusal = decode_rejection(&answer.body).unwrap_or_default();
     let why = describe(answer.status, &refusal.code, &refusal.detail);
-    let index = usize::try_from(refusal.event_index).ok().filter(|index| *index < sent);
+    let index = usize::try_from(refusal.event_index)
+        .ok()
+        .filter(|index| *index < sent);
     match (answer.status, refusal.code.as_str(), index) {
         (422, "invalid_event", Some(index)) => {
             let window = refusal.field.ends_with("event_time");
@@ -74,7 +79,10 @@ fn judge(answer: &Answer, sent: usize) -> Verdict {
 }
 
 fn later(answer: &Answer, why: String) -> Verdict {
-    Verdict::Later { after: answer.retry_after, why }
+    Verdict::Later {
+        after: answer.retry_after,
+        why,
+    }
 }
 
 fn describe(status: u16, code: &str, detail: &str) -> String {
@@ -94,7 +102,12 @@ mod tests {
 
     fn answer(status: u16, body: Vec<u8>) -> Answer {
         let retry_after = Some(Duration::from_secs(7));
-        Answer { status, retry_after, seen: Seen::default(), body: Bytes::from(body) }
+        Answer {
+            status,
+            retry_after,
+            seen: Seen::default(),
+            body: Bytes::from(body),
+        }
     }
 
     fn is_later(verdict: &Verdict) -> bool {
@@ -103,7 +116,10 @@ mod tests {
 
     #[test]
     fn only_the_full_acknowledgement_frees_a_batch() {
-        assert_eq!(judge(&answer(200, encode_ack(3)), 3), Verdict::Durable(Seen::default()));
+        assert_eq!(
+            judge(&answer(200, encode_ack(3)), 3),
+            Verdict::Durable(Seen::default())
+        );
         let others: [Vec<u8>; 6] = [
             encode_ack(2),
             vec![],
@@ -121,14 +137,28 @@ mod tests {
     fn each_refusal_has_its_reaction() {
         let refusal = |code, field: &str, event_index| {
             let field = field.to_owned();
-            Rejection { code, detail: "d".to_owned(), field, event_index }.encode()
+            Rejection {
+                code,
+                detail: "d".to_owned(),
+                field,
+                event_index,
+            }
+            .encode()
         };
         let invalid = refusal(Code::InvalidEvent, "time.event_time", 2);
         let why = "invalid_event (422): d".to_owned();
-        let want = Verdict::Invalid { index: 2, why: why.clone(), window: true };
+        let want = Verdict::Invalid {
+            index: 2,
+            why: why.clone(),
+            window: true,
+        };
         assert_eq!(judge(&answer(422, invalid.clone()), 3), want);
         let invalid_id = refusal(Code::InvalidEvent, "event_id", 0);
-        let want = Verdict::Invalid { index: 0, why, window: false };
+        let want = Verdict::Invalid {
+            index: 0,
+            why,
+            window: false,
+        };
         assert_eq!(judge(&answer(422, invalid_id), 3), want);
         // An index beyond what was sent names no event of ours.
         assert!(is_later(&judge(&answer(422, invalid), 2)));
@@ -150,7 +180,10 @@ mod tests {
             Code::GatewayAtCapacity,
             Code::BackboneUnavailable,
         ] {
-            assert!(is_later(&judge(&answer(code.status(), refusal(code, "", -1)), 3)), "{code:?}");
+            assert!(
+                is_later(&judge(&answer(code.status(), refusal(code, "", -1)), 3)),
+                "{code:?}"
+            );
         }
         assert!(is_later(&judge(&answer(500, b"oops".to_vec()), 3)));
     }

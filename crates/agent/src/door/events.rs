@@ -45,7 +45,11 @@ impl EventsDoor {
         authorization: HeaderValue,
         authorities: Option<std::path::PathBuf>,
     ) -> EventsDoor {
-        EventsDoor { client, authorization, authorities }
+        EventsDoor {
+            client,
+            authorization,
+            authorities,
+        }
     }
 
     /// Sends one request.
@@ -61,7 +65,11 @@ impl EventsDoor {
             None => Err("TLS at the events door needs the server's authorities".to_owned()),
         };
         let authorization = Some(&self.authorization);
-        match self.client.post(Bytes::from(body), CONTENT_TYPE, authorization, config).await {
+        match self
+            .client
+            .post(Bytes::from(body), CONTENT_TYPE, authorization, config)
+            .await
+        {
             Ok(answer) => judge(&answer, items),
             Err(why) => Verdict::Later { after: None, why },
         }
@@ -71,7 +79,10 @@ impl EventsDoor {
 /// The reaction to an answer. 200 and 422 bear verdicts; an event without one
 /// goes again.
 fn judge(answer: &Answer, items: &[Item]) -> Verdict {
-    let later = |why: String| Verdict::Later { after: answer.retry_after, why };
+    let later = |why: String| Verdict::Later {
+        after: answer.retry_after,
+        why,
+    };
     match answer.status {
         200 | 422 => match serde_json::from_slice::<Body>(&answer.body) {
             Ok(body) => verdicts(answer, body, items),
@@ -87,7 +98,9 @@ fn judge(answer: &Answer, items: &[Item]) -> Verdict {
 fn verdicts(answer: &Answer, body: Body, items: &[Item]) -> Verdict {
     let mut singles = vec![Single::Again; items.len()];
     for event in body.events {
-        let Some(item) = items.get(event.index) else { continue };
+        let Some(item) = items.get(event.index) else {
+            continue;
+        };
         let id = event.id.clone().unwrap_or_else(|| item.id.clone());
         singles[event.index] = match event.status.as_str() {
             "accepted" => Single::Accepted { id },
@@ -111,7 +124,10 @@ fn refused(event: &Event) -> Single {
     for part in [&event.field, &event.detail].into_iter().flatten() {
         why = format!("{why}: {part}");
     }
-    Single::Refused { why, window: code == "time_out_of_range" }
+    Single::Refused {
+        why,
+        window: code == "time_out_of_range",
+    }
 }
 
 /// Status, and the title and detail of a problem document (RFC 9457).
@@ -133,10 +149,19 @@ mod tests {
     use std::time::Duration;
 
     fn judged(status: u16, body: &str) -> Verdict {
-        let item = |id: &str| Item { id: id.to_owned(), time_ms: None, bytes: vec![] };
+        let item = |id: &str| Item {
+            id: id.to_owned(),
+            time_ms: None,
+            bytes: vec![],
+        };
         let retry_after = Some(Duration::from_secs(2));
         let body = Bytes::from(body.to_owned());
-        let answer = Answer { status, retry_after, seen: Seen::default(), body };
+        let answer = Answer {
+            status,
+            retry_after,
+            seen: Seen::default(),
+            body,
+        };
         judge(&answer, &[item("a"), item("b"), item("c")])
     }
 
@@ -148,13 +173,21 @@ mod tests {
             {"index":0,"id":"a2","status":"accepted"},
             {"index":9,"id":"z","status":"accepted"}]}"#;
         let singles = vec![
-            Single::Accepted { id: "a2".to_owned() },
+            Single::Accepted {
+                id: "a2".to_owned(),
+            },
             Single::Again,
-            Single::Refused { why: "time_out_of_range: time: too old".to_owned(), window: true },
+            Single::Refused {
+                why: "time_out_of_range: time: too old".to_owned(),
+                window: true,
+            },
         ];
         assert_eq!(judged(200, body), Verdict::Each(Seen::default(), singles));
         let again = r#"{"events":[{"index":0,"status":"retry"}]}"#;
-        assert!(matches!(judged(200, again), Verdict::Later { after: Some(_), .. }));
+        assert!(matches!(
+            judged(200, again),
+            Verdict::Later { after: Some(_), .. }
+        ));
     }
 
     #[test]
@@ -162,10 +195,19 @@ mod tests {
         assert!(matches!(judged(413, "{}"), Verdict::TooLarge(_)));
         assert!(matches!(judged(400, "{}"), Verdict::TooLarge(_)));
         for status in [200, 401, 403, 404, 422, 429, 500, 503] {
-            assert!(matches!(judged(status, "x"), Verdict::Later { after: Some(_), .. }));
+            assert!(matches!(
+                judged(status, "x"),
+                Verdict::Later { after: Some(_), .. }
+            ));
         }
         let problem = judged(401, r#"{"title":"unauthorized","detail":"no such key"}"#);
         let why = "status 401: unauthorized: no such key".to_owned();
-        assert_eq!(problem, Verdict::Later { after: Some(Duration::from_secs(2)), why });
+        assert_eq!(
+            problem,
+            Verdict::Later {
+                after: Some(Duration::from_secs(2)),
+                why
+            }
+        );
     }
 }

@@ -54,7 +54,11 @@ pub struct Client {
 impl Client {
     /// A client that connects at its first request.
     pub fn new(address: Address, door: Door) -> Client {
-        Client { address, door, connection: None }
+        Client {
+            address,
+            door,
+            connection: None,
+        }
     }
 
     /// Posts `body` to `/v1/events`. `tls` is asked for at each connection.
@@ -71,7 +75,10 @@ impl Client {
             Some((authority, sender)) if !sender.is_closed() => (authority, sender),
             _ => self.connect(tls).await?,
         };
-        sender.ready().await.map_err(|e| format!("connection to {authority}: {e}"))?;
+        sender
+            .ready()
+            .await
+            .map_err(|e| format!("connection to {authority}: {e}"))?;
         let mut request = Request::post("/v1/events")
             .header(HOST, &authority)
             .header(CONTENT_TYPE, content_type);
@@ -117,7 +124,10 @@ async fn open(
     let name = rustls::pki_types::ServerName::try_from(endpoint.host.clone())
         .map_err(|e| e.to_string())?;
     let connector = TlsConnector::from(Arc::new(tls()?));
-    let stream = connector.connect(name, tcp).await.map_err(|e| e.to_string())?;
+    let stream = connector
+        .connect(name, tcp)
+        .await
+        .map_err(|e| e.to_string())?;
     handshake(TokioIo::new(stream)).await
 }
 
@@ -137,9 +147,15 @@ async fn exchange(
     sender: &mut SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
 ) -> Result<Answer, String> {
-    let response = sender.send_request(request).await.map_err(|e| describe(&e))?;
+    let response = sender
+        .send_request(request)
+        .await
+        .map_err(|e| describe(&e))?;
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(|e| e.to_string())?;
+    let body = Limited::new(body, ANSWER_BYTES_MAX)
+        .collect()
+        .await
+        .map_err(|e| e.to_string())?;
     Ok(Answer {
         status: head.status.as_u16(),
         retry_after: retry_after(&head.headers),
@@ -163,7 +179,13 @@ fn describe(error: &dyn std::error::Error) -> String {
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    let seconds = headers
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 

@@ -50,5 +50,8 @@ fn builder(
 }
 
 fn bad(path: &Path, reason: impl std::fmt::Display) -> SendError {
-    SendError::Certificate { path: path.to_owned(), reason: reason.to_string() }
+    SendError::Certificate {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
 }

@@ -82,7 +82,11 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-type Parts<'a> = (Option<Cow<'a, str>>, Option<Cow<'a, str>>, Option<Cow<'a, str>>);
+type Parts<'a> = (
+    Option<Cow<'a, str>>,
+    Option<Cow<'a, str>>,
+    Option<Cow<'a, str>>,
+);
 
 /// `METHOD TARGET PROTOCOL`. What has no method (a TLS hello at a plain port)
 /// is all target, so that nothing of the line is lost.
@@ -132,7 +136,10 @@ fn byte_count(text: &str) -> Option<u64> {
     if text == "-" {
         return Some(0);
     }
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())
+        .flatten()
 }
 
 #[cfg(test)]
@@ -174,9 +181,19 @@ mod tests {
             ("", None, None, None),
             ("GET /", Some("GET"), Some("/"), None),
             ("GET / HTTP/1.0", Some("GET"), Some("/"), Some("HTTP/1.0")),
-            ("GET /a b HTTP/1.0", Some("GET"), Some("/a b"), Some("HTTP/1.0")),
+            (
+                "GET /a b HTTP/1.0",
+                Some("GET"),
+                Some("/a b"),
+                Some("HTTP/1.0"),
+            ),
             (r"\x16\x03\x01", None, Some(r"\x16\x03\x01"), None),
-            (r#"GET /\"q\"\\ HTTP/1.1"#, Some("GET"), Some(r#"/"q"\"#), Some("HTTP/1.1")),
+            (
+                r#"GET /\"q\"\\ HTTP/1.1"#,
+                Some("GET"),
+                Some(r#"/"q"\"#),
+                Some("HTTP/1.1"),
+            ),
         ];
         for (request, method, target, protocol) in rows {
             let line = with_request(request);
@@ -184,13 +201,17 @@ mod tests {
             assert_eq!(got.method.as_deref(), method, "{request}");
             assert_eq!(got.target.as_deref(), target, "{request}");
             assert_eq!(got.protocol.as_deref(), protocol, "{request}");
-            assert_eq!((got.bytes, got.user, got.referrer, got.user_agent), (0, None, None, None));
+            assert_eq!(
+                (got.bytes, got.user, got.referrer, got.user_agent),
+                (0, None, None, None)
+            );
         }
     }
 
     #[test]
     fn users_with_blanks_and_further_fields_are_let_pass() {
-        let line = "::1 - a b [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\" 0.1 x";
+        let line =
+            "::1 - a b [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\" 0.1 x";
         assert_eq!(parse(line).unwrap().user.as_deref(), Some("a b"));
     }
 
@@ -202,8 +223,15 @@ mod tests {
         for cut in 0..good.len() {
             assert_eq!(parse(&good[..cut]), None, "{cut}");
         }
-        for (from, to) in [("408", "4o8"), ("408", "4080"), ("408 -", "408 x"), ("May", "Mai"),
-            ("\"-\" \"-\"", "- -"), ("+0000]", "+0000"), ("\"-\" \"-\"", "\"-\" \"-\"x")] {
+        for (from, to) in [
+            ("408", "4o8"),
+            ("408", "4080"),
+            ("408 -", "408 x"),
+            ("May", "Mai"),
+            ("\"-\" \"-\"", "- -"),
+            ("+0000]", "+0000"),
+            ("\"-\" \"-\"", "\"-\" \"-\"x"),
+        ] {
             assert_eq!(parse(&good.replace(from, to)), None, "{to}");
         }
     }

@@ -27,15 +27,26 @@ pub(super) fn append_sshd(line: &SshdLine<'_>, raw: &str, place: Place<'_>, out:
         Activity::Logoff => ("ssh.logoff", "success"),
     };
     for repeat in 0..u64::from(line.repeats) {
-        let envelope = Envelope { kind, time: line.time, key: line.host, repeat };
+        let envelope = Envelope {
+            kind,
+            time: line.time,
+            key: line.host,
+            repeat,
+        };
         out.push(envelope.item(place, |json| {
             json.text("host", Some(line.host));
             json.text("outcome", Some(outcome));
-            json.text("outcome_reason", Some(line.reason).filter(|text| !text.is_empty()));
+            json.text(
+                "outcome_reason",
+                Some(line.reason).filter(|text| !text.is_empty()),
+            );
             json.text("method", Some(line.method).filter(|text| !text.is_empty()));
             json.text("user", Some(line.user));
             json.text("source_ip", Some(line.ip).filter(|text| !text.is_empty()));
-            json.number("source_port", (line.port > 0).then_some(u64::from(line.port)));
+            json.number(
+                "source_port",
+                (line.port > 0).then_some(u64::from(line.port)),
+            );
             json.text("raw_record", Some(cut(raw, RAW_RECORD_BYTES_MAX)));
         }));
     }
@@ -44,8 +55,12 @@ pub(super) fn append_sshd(line: &SshdLine<'_>, raw: &str, place: Place<'_>, out:
 /// Appends `http.request`. The key is the peer, so that a peer's requests keep
 /// their order (I3).
 pub(super) fn append_access(line: &AccessLine<'_>, place: Place<'_>, out: &mut Vec<Item>) {
-    let envelope =
-        Envelope { kind: "http.request", time: line.time, key: line.remote_addr, repeat: 0 };
+    let envelope = Envelope {
+        kind: "http.request",
+        time: line.time,
+        key: line.remote_addr,
+        repeat: 0,
+    };
     out.push(envelope.item(place, |json| {
         json.text("remote_addr", Some(line.remote_addr));
         json.text("user", line.user.as_deref());
@@ -67,7 +82,10 @@ pub(super) fn append_json(line: &JsonLine<'_>, place: Place<'_>, out: &mut Vec<I
         (false, _) => made,
         (true, id) => id.unwrap_or("").to_owned(),
     };
-    let time_ms = line.time.as_ref().map(|(time, _)| moved(*time, place.shift).as_millisecond());
+    let time_ms = line
+        .time
+        .as_ref()
+        .map(|(time, _)| moved(*time, place.shift).as_millisecond());
     out.push(Item { id, time_ms, bytes });
 }
 
@@ -89,7 +107,11 @@ impl Envelope<'_> {
         json.text("key", Some(cut(self.key, KEY_BYTES_MAX)));
         json.text("source", Some(cut(place.source, SOURCE_BYTES_MAX)));
         json.object("data", data);
-        Item { id, time_ms: Some(time.as_millisecond()), bytes: json.end() }
+        Item {
+            id,
+            time_ms: Some(time.as_millisecond()),
+            bytes: json.end(),
+        }
     }
 }
 

@@ -50,9 +50,12 @@ pub fn parse(line: &str) -> Option<JsonLine<'_>> {
             time: probe.time.and_then(|raw| time_at(text, raw.get())),
         }),
         // A repeated member: the door refuses it by name.
-        Err(error) if error.is_data() => {
-            Some(JsonLine { text, id: None, has_id: true, time: None })
-        }
+        Err(error) if error.is_data() => Some(JsonLine {
+            text,
+            id: None,
+            has_id: true,
+            time: None,
+        }),
         Err(_) => None,
     }
 }
@@ -115,10 +118,15 @@ mod tests {
             (r#"{"id":"x","type":"a"}"#, Some(r#"{"id":"x","type":"a"}"#)),
             (r#"{"id":7}"#, Some(r#"{"id":7}"#)),
             (r#"{"id":null}"#, Some(r#"{"id":null}"#)),
-            (r#"{"data":{"id":"x"}}"#, Some(r#"{"id":"ID","data":{"id":"x"}}"#)),
+            (
+                r#"{"data":{"id":"x"}}"#,
+                Some(r#"{"id":"ID","data":{"id":"x"}}"#),
+            ),
             (r#"{"id":"x","id":"y"}"#, Some(r#"{"id":"x","id":"y"}"#)),
-            (r#"{"n":1.0e400,"n":12345678901234567890}"#,
-                Some(r#"{"id":"ID","n":1.0e400,"n":12345678901234567890}"#)),
+            (
+                r#"{"n":1.0e400,"n":12345678901234567890}"#,
+                Some(r#"{"id":"ID","n":1.0e400,"n":12345678901234567890}"#),
+            ),
             ("[]", None),
             ("", None),
             ("{", None),
@@ -133,13 +141,19 @@ mod tests {
     #[test]
     fn a_time_is_moved_in_its_place() {
         let rows = [
-            (r#"{"id":"x", "time" : "2026-01-01T00:00:00Z","b":1}"#,
-                r#"{"id":"x", "time" : "2026-01-01T00:01:00Z","b":1}"#),
-            (r#"{"time":"2026-01-01T02:00:00+02:00"}"#,
-                r#"{"id":"ID","time":"2026-01-01T00:01:00Z"}"#),
+            (
+                r#"{"id":"x", "time" : "2026-01-01T00:00:00Z","b":1}"#,
+                r#"{"id":"x", "time" : "2026-01-01T00:01:00Z","b":1}"#,
+            ),
+            (
+                r#"{"time":"2026-01-01T02:00:00+02:00"}"#,
+                r#"{"id":"ID","time":"2026-01-01T00:01:00Z"}"#,
+            ),
             (r#"{"id":"x","time":"soon"}"#, r#"{"id":"x","time":"soon"}"#),
-            (r#"{"id":"x","data":{"time":"2026-01-01T00:00:00Z"}}"#,
-                r#"{"id":"x","data":{"time":"2026-01-01T00:00:00Z"}}"#),
+            (
+                r#"{"id":"x","data":{"time":"2026-01-01T00:00:00Z"}}"#,
+                r#"{"id":"x","data":{"time":"2026-01-01T00:00:00Z"}}"#,
+            ),
         ];
         for (line, want) in rows {
             assert_eq!(sent(line, 60).as_deref(), Some(want), "{line}");

@@ -48,7 +48,11 @@ pub(super) fn append(line: &SshdLine<'_>, raw: &str, place: Place<'_>, out: &mut
         };
         let mut bytes = Vec::with_capacity(320 + raw.len());
         encode_event(&draft, &mut bytes);
-        out.push(Item { id, time_ms: Some(time.as_millisecond()), bytes });
+        out.push(Item {
+            id,
+            time_ms: Some(time.as_millisecond()),
+            bytes,
+        });
     }
 }
 

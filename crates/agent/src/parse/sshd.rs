@@ -64,7 +64,10 @@ pub struct SshdParser {
 impl SshdParser {
     /// A parser that reads year-less stamps in `zone`.
     pub fn new(zone: TimeZone) -> SshdParser {
-        SshdParser { zone, logoffs: VecDeque::new() }
+        SshdParser {
+            zone,
+            logoffs: VecDeque::new(),
+        }
     }
 
     /// The event of a line, or `None` where it is none. `now` only serves to
@@ -106,7 +109,10 @@ impl SshdParser {
 
 /// `sshd` or `sshd-session`, with or without `[pid]`.
 fn is_sshd(program: &str) -> bool {
-    let name = match program.strip_suffix(']').and_then(|name| name.rsplit_once('[')) {
+    let name = match program
+        .strip_suffix(']')
+        .and_then(|name| name.rsplit_once('['))
+    {
         Some((name, pid)) if !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()) => name,
         Some(_) => return false,
         None => program,
@@ -221,7 +227,10 @@ fn logoff<'a>(user: &'a str, ip: &'a str, port: u16) -> SshdLine<'a> {
 
 /// Digits only: `+22` is no port.
 fn port_number(text: &str) -> Option<u16> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())
+        .flatten()
 }
 
 /// An address as the contract takes it: at most 45 bytes, a zone allowed.

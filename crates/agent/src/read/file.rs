@@ -27,9 +27,12 @@ pub enum Change {
 
 /// A file with its identity.
 pub struct LogFile {
-    pub file: File,
+    file: File,
     device: u64,
     inode: u64,
+    /// The first bytes as they were when they were read; never read again, so
+    /// that a file written anew in place shows.
+    head: Vec<u8>,
 }
 
 impl LogFile {
@@ -40,18 +43,34 @@ impl LogFile {
         if metadata.is_dir() {
             return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory));
         }
-        Ok(LogFile { file, device: metadata.dev(), inode: metadata.ino() })
+        Ok(LogFile {
+            file,
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            head: Vec::new(),
+        })
     }
 
     /// The read position `offset` of this file under the name `path`.
-    pub fn position(&self, path: &str, offset: u64) -> std::io::Result<Position> {
+    pub fn position(&mut self, path: &str, offset: u64) -> std::io::Result<Position> {
         let head_bytes = offset.min(HEAD_BYTES_MAX);
+        let known = self.head.len();
+        if known < head_bytes as usize {
+            self.head.resize(head_bytes as usize, 0);
+            let read = self
+                .file
+                .read_exact_at(&mut self.head[known..], known as u64);
+            if let Err(error) = read {
+                self.head.truncate(known);
+                return Err(error);
+            }
+        }
         Ok(Position {
             path: path.to_owned(),
             device: self.device,
             inode: self.inode,
             offset,
-            head: self.head(head_bytes)?,
+            head: hex(&Sha256::digest(&self.head[..head_bytes as usize])),
             head_bytes,
         })
     }
@@ -59,13 +78,22 @@ impl LogFile {
     /// Whether `position` was taken of this file as it still is.
     pub fn holds(&self, position: &Position) -> bool {
         let same = position.device == self.device && position.inode == self.inode;
-        let long = self.file.metadata().is_ok_and(|now| now.len() >= position.offset);
+        let long = self
+            .file
+            .metadata()
+            .is_ok_and(|now| now.len() >= position.offset);
         let head_bytes = position.head_bytes.min(HEAD_BYTES_MAX);
-        same && long && self.head(head_bytes).is_ok_and(|head| head == position.head)
+        same && long
+            && self
+                .head_now(head_bytes)
+                .is_ok_and(|head| head == position.head)
     }
 
-    /// Moves to `offset`.
+    /// Moves to `offset`; to start over also forgets what the file began with.
     pub fn seek(&mut self, offset: u64) -> std::io::Result<()> {
+        if offset == 0 {
+            self.head.clear();
+        }
         self.file.seek(SeekFrom::Start(offset)).map(|_| ())
     }
 
@@ -81,7 +109,7 @@ impl LogFile {
         }
     }
 
-    fn head(&self, bytes: u64) -> std::io::Result<String> {
+    fn head_now(&self, bytes: u64) -> std::io::Result<String> {
         let mut head = vec![0; bytes as usize];
         self.file.read_exact_at(&mut head, 0)?;
         Ok(hex(&Sha256::digest(&head)))
@@ -100,7 +128,9 @@ pub fn find_renamed(path: &Path, position: &Position) -> Option<PathBuf> {
     let folder = path.parent()?;
     for entry in std::fs::read_dir(folder).ok()?.flatten() {
         let candidate = entry.path();
-        let Ok(metadata) = entry.metadata() else { continue };
+        let Ok(metadata) = entry.metadata() else {
+            continue;
+        };
         if metadata.ino() != position.inode || !metadata.is_file() || candidate == path {
             continue;
         }

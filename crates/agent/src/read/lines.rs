@@ -36,7 +36,13 @@ pub struct Lines {
 impl Lines {
     /// Starts at `offset` of a source, which must be the start of a line.
     pub fn at(offset: u64) -> Lines {
-        Lines { buffer: Vec::new(), from: 0, searched: 0, offset, overlong: None }
+        Lines {
+            buffer: Vec::new(),
+            from: 0,
+            searched: 0,
+            offset,
+            overlong: None,
+        }
     }
 
     /// Where the next line starts.
@@ -100,7 +106,11 @@ impl Lines {
         self.searched = 0;
         let bytes = &self.buffer[begin..begin + length];
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        Line { start, end: self.offset, bytes: (!overlong).then_some(bytes) }
+        Line {
+            start,
+            end: self.offset,
+            bytes: (!overlong).then_some(bytes),
+        }
     }
 }
 
@@ -160,7 +170,10 @@ mod tests {
             assert_eq!(all(&text, 1 << 20), want);
         }
         let text = vec![b'x'; 2 * LINE_BYTES_MAX];
-        assert_eq!(all(&text, 1 << 20), vec![(100, 100 + text.len() as u64, None)]);
+        assert_eq!(
+            all(&text, 1 << 20),
+            vec![(100, 100 + text.len() as u64, None)]
+        );
     }
 
     proptest! {

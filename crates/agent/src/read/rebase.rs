@@ -14,14 +14,20 @@ pub fn newest_time(
     mut parser: Parser,
     now: Timestamp,
 ) -> Result<Option<Timestamp>, SendError> {
-    let Some(path) = &job.path else { return Ok(None) };
+    let Some(path) = &job.path else {
+        return Ok(None);
+    };
     let fail = |e| SendError::file("read", path, e);
     let mut file = LogFile::open(path).map_err(fail)?;
     let mut lines = Lines::at(0);
     let mut newest = None;
     loop {
         let at_end = lines.fill(&mut file).map_err(fail)? == 0;
-        while let Some(line) = if at_end { lines.last_line() } else { lines.next_line() } {
+        while let Some(line) = if at_end {
+            lines.last_line()
+        } else {
+            lines.next_line()
+        } {
             let time = line.bytes.and_then(|bytes| parser.time(bytes, now));
             newest = newest.max(time);
         }

@@ -124,7 +124,7 @@ impl Reader {
                 self.remember(&mut old, position.offset)?;
                 let mut lines = Lines::at(position.offset);
                 self.read_to_end(&mut old, &mut lines)?;
-                self.take_lines(&mut lines, true, Some(&old))?;
+                self.take_lines(&mut lines, true, Some(&mut old))?;
             }
         }
         self.remember(&mut file, offset)?;
@@ -132,7 +132,7 @@ impl Reader {
         loop {
             self.read_to_end(&mut file, &mut lines)?;
             if !self.job.follow {
-                self.take_lines(&mut lines, true, Some(&file))?;
+                self.take_lines(&mut lines, true, Some(&mut file))?;
                 return Ok(());
             }
             (file, lines) = self.wait_for_more(path, file, lines)?;
@@ -144,7 +144,9 @@ impl Reader {
     fn remember(&mut self, file: &mut LogFile, offset: u64) -> Result<(), Ended> {
         let start = offset.saturating_sub(CONTEXT_BYTES);
         let mut context = vec![0; (offset - start) as usize];
-        let read = file.seek(start).and_then(|()| file.read_exact(&mut context));
+        let read = file
+            .seek(start)
+            .and_then(|()| file.read_exact(&mut context));
         read.map_err(|e| self.failed(e))?;
         let now = Timestamp::now();
         for line in context.split(|byte| *byte == b'\n') {
@@ -185,7 +187,7 @@ impl Reader {
             Change::Rotated => {
                 // What was written between the last read and the rename.
                 self.read_to_end(&mut file, &mut lines)?;
-                self.take_lines(&mut lines, true, Some(&file))?;
+                self.take_lines(&mut lines, true, Some(&mut file))?;
                 match LogFile::open(path) {
                     Ok(fresh) => Ok((fresh, Lines::at(0))),
                     // Gone again: the old one is followed until there is one.
@@ -201,7 +203,7 @@ impl Reader {
         &mut self,
         lines: &mut Lines,
         at_end: bool,
-        file: Option<&LogFile>,
+        file: Option<&mut LogFile>,
     ) -> Result<(), Ended> {
         let mut chunk = Chunk::default();
         let now = Timestamp::now();
@@ -243,7 +245,9 @@ impl Reader {
         }
         let last = items.len().wrapping_sub(1);
         for (index, item) in items.into_iter().enumerate() {
-            chunk.items.push((item, if index == last { line.end } else { line.start }));
+            chunk
+                .items
+                .push((item, if index == last { line.end } else { line.start }));
         }
     }
 }

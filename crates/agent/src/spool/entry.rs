@@ -43,7 +43,11 @@ pub struct Entry {
 
 /// The frame of an entry.
 pub fn encode(sequence: u64, entry: &Entry) -> Vec<u8> {
-    let items: usize = entry.items.iter().map(|item| item.bytes.len() + item.id.len() + 24).sum();
+    let items: usize = entry
+        .items
+        .iter()
+        .map(|item| item.bytes.len() + item.id.len() + 24)
+        .sum();
     let mut frame = Vec::with_capacity(HEADER_BYTES + 1_024 + items);
     frame.resize(HEADER_BYTES, 0);
     frame.extend_from_slice(&sequence.to_le_bytes());
@@ -88,13 +92,17 @@ pub fn decode(frame: &[u8]) -> Option<(u64, Entry)> {
         let bytes = take_block(&mut rest)?.to_vec();
         items.push(Item { id, time_ms, bytes });
     }
-    rest.is_empty().then_some((sequence, Entry { items, positions }))
+    rest.is_empty()
+        .then_some((sequence, Entry { items, positions }))
 }
 
 /// The first eight bytes of SHA-256, as there is no checksum at hand that is
 /// cheaper to build with; it runs far above the rate of any log.
 fn check(length: &[u8], payload: &[u8]) -> [u8; 8] {
-    let digest = Sha256::new().chain_update(length).chain_update(payload).finalize();
+    let digest = Sha256::new()
+        .chain_update(length)
+        .chain_update(payload)
+        .finalize();
     digest[..8].try_into().expect("a digest has 32 bytes")
 }
 

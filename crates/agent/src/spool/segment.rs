@@ -56,10 +56,16 @@ pub fn list(dir: &Path) -> std::io::Result<Vec<u64>> {
 pub fn scan(dir: &Path, first: u64, is_last: bool) -> Result<Scan, SendError> {
     let file = path(dir, first);
     let bytes = std::fs::read(&file).map_err(|e| SendError::file("read", &file, e))?;
-    let mut scan = Scan { places: Vec::new(), positions: Vec::new(), good_bytes: 0 };
+    let mut scan = Scan {
+        places: Vec::new(),
+        positions: Vec::new(),
+        good_bytes: 0,
+    };
     let mut at = 0;
     while at < bytes.len() {
-        let Some((length, sequence, entry)) = frame_at(&bytes[at..]) else { break };
+        let Some((length, sequence, entry)) = frame_at(&bytes[at..]) else {
+            break;
+        };
         scan.places.push(Place {
             sequence,
             segment: first,
@@ -73,7 +79,10 @@ pub fn scan(dir: &Path, first: u64, is_last: bool) -> Result<Scan, SendError> {
     scan.good_bytes = at as u64;
     let torn = &bytes[at..];
     if !torn.is_empty() && (!is_last || holds_frame(&torn[1..])) {
-        return Err(SendError::SpoolDamaged { path: file, byte: at as u64 });
+        return Err(SendError::SpoolDamaged {
+            path: file,
+            byte: at as u64,
+        });
     }
     Ok(scan)
 }
@@ -116,7 +125,10 @@ pub fn read(dir: &Path, place: &Place) -> Result<entry::Entry, SendError> {
     opened.read_exact(&mut frame).map_err(fail)?;
     match entry::decode(&frame) {
         Some((sequence, entry)) if sequence == place.sequence => Ok(entry),
-        _ => Err(SendError::SpoolDamaged { path: file, byte: place.byte }),
+        _ => Err(SendError::SpoolDamaged {
+            path: file,
+            byte: place.byte,
+        }),
     }
 }
 

@@ -12,7 +12,10 @@ fn entry(number: u8) -> Entry {
         offset: u64::from(number) * 100,
         ..Position::default()
     };
-    Entry { items: (0..3).map(item).collect(), positions: vec![position] }
+    Entry {
+        items: (0..3).map(item).collect(),
+        positions: vec![position],
+    }
 }
 
 fn go() -> AtomicBool {
@@ -50,10 +53,16 @@ async fn entries_come_back_in_order_after_a_restart() {
     // What was read is known though it is not yet sent.
     assert_eq!(spool.saved().positions[0].offset, 400);
     assert!(spool.append(&entry(5), &go()).unwrap());
-    assert_eq!(drain(&spool).await, [entry(2), entry(3), entry(4), entry(5)]);
+    assert_eq!(
+        drain(&spool).await,
+        [entry(2), entry(3), entry(4), entry(5)]
+    );
     drop(spool);
     let spool = Spool::open(dir.path(), 1 << 20).unwrap();
-    assert_eq!((spool.pending_events(), spool.saved().positions[0].offset), (0, 500));
+    assert_eq!(
+        (spool.pending_events(), spool.saved().positions[0].offset),
+        (0, 500)
+    );
 }
 
 #[tokio::test]
@@ -72,13 +81,21 @@ async fn a_cut_at_any_byte_leaves_the_whole_entries_before_it() {
         std::fs::write(&file, &whole[..cut]).unwrap();
         let spool = Spool::open(dir.path(), 1 << 20).unwrap();
         let kept = ends.iter().filter(|end| **end <= cut).count() - 1;
-        let offset = spool.saved().positions.first().map_or(0, |position| position.offset);
+        let offset = spool
+            .saved()
+            .positions
+            .first()
+            .map_or(0, |position| position.offset);
         assert_eq!(offset, kept as u64 * 100, "cut at {cut}");
         // Writing goes on behind what is whole.
         spool.append(&entry(9), &go()).unwrap();
         drop(spool);
         let spool = Spool::open(dir.path(), 1 << 20).unwrap();
-        assert_eq!(spool.pending_events(), (kept as u64 + 1) * 3, "cut at {cut}");
+        assert_eq!(
+            spool.pending_events(),
+            (kept as u64 + 1) * 3,
+            "cut at {cut}"
+        );
     }
 }
 
@@ -120,7 +137,10 @@ async fn a_torn_state_means_sending_again_and_not_losing() {
     for cut in 0..whole.len() {
         std::fs::write(&state, &whole[..cut]).unwrap();
         let spool = Spool::open(dir.path(), 1 << 20).unwrap();
-        assert_eq!((spool.pending_events(), spool.saved().positions[0].offset), (6, 200));
+        assert_eq!(
+            (spool.pending_events(), spool.saved().positions[0].offset),
+            (6, 200)
+        );
     }
     std::fs::write(&state, &whole).unwrap();
     let spool = Spool::open(dir.path(), 1 << 20).unwrap();
@@ -150,8 +170,15 @@ async fn segments_go_once_they_are_sent() {
     let dir = tempfile::tempdir().unwrap();
     let spool = Spool::open(dir.path(), 1 << 30).unwrap();
     let large = |n: u8| {
-        let item = Item { id: "x".to_owned(), time_ms: None, bytes: vec![n; 3 << 20] };
-        Entry { items: vec![item], positions: vec![] }
+        let item = Item {
+            id: "x".to_owned(),
+            time_ms: None,
+            bytes: vec![n; 3 << 20],
+        };
+        Entry {
+            items: vec![item],
+            positions: vec![],
+        }
     };
     for number in 0..7 {
         spool.append(&large(number), &go()).unwrap();
@@ -171,5 +198,8 @@ async fn segments_go_once_they_are_sent() {
 fn one_sender_holds_a_spool() {
     let dir = tempfile::tempdir().unwrap();
     let _spool = Spool::open(dir.path(), 1 << 20).unwrap();
-    assert!(matches!(Spool::open(dir.path(), 1 << 20), Err(SendError::SpoolLocked(_))));
+    assert!(matches!(
+        Spool::open(dir.path(), 1 << 20),
+        Err(SendError::SpoolLocked(_))
+    ));
 }

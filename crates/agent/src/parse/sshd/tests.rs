@@ -30,45 +30,203 @@ fn each_kind_of_line_gives_its_fields() {
     let wrong = "invalid_credentials";
     let unknown = "invalid_user";
     let rows: &[Row] = &[
-        ("Accepted password for bob from 203.0.113.7 port 50022 ssh2",
-            ok, "", "password", "bob", "203.0.113.7", 50022, 1),
-        ("Accepted publickey for git from 2001:db8::7 port 1 ssh2: ED25519 SHA256:abc",
-            ok, "", "publickey", "git", "2001:db8::7", 1, 1),
-        ("Accepted keyboard-interactive/pam for a.b from fe80::1%eth0 port 65535 ssh2",
-            ok, "", "keyboard-interactive/pam", "a.b", "fe80::1%eth0", 65535, 1),
-        ("Failed password for root from 203.0.113.7 port 22 ssh2",
-            no, wrong, "password", "root", "203.0.113.7", 22, 1),
-        ("Failed none for invalid user admin from 203.0.113.7 port 22 ssh2",
-            no, unknown, "none", "admin", "203.0.113.7", 22, 1),
-        ("Failed password for invalid user a b from 203.0.113.7 port 22 ssh2",
-            no, unknown, "password", "a b", "203.0.113.7", 22, 1),
-        ("Failed password for invalid user from from 203.0.113.7 port 22 ssh2",
-            no, unknown, "password", "from", "203.0.113.7", 22, 1),
-        ("Failed password for invalid user  from 203.0.113.7 port 22 ssh2",
-            no, unknown, "password", "", "203.0.113.7", 22, 1),
-        ("Failed password for invalid user from 203.0.113.7 port 22 ssh2",
-            no, unknown, "password", "", "203.0.113.7", 22, 1),
-        ("Failed password for  from 203.0.113.7 port 22 ssh2",
-            no, wrong, "password", "", "203.0.113.7", 22, 1),
-        ("Failed password for invalid user süß from 203.0.113.7 port 22 ssh2",
-            no, unknown, "password", "süß", "203.0.113.7", 22, 1),
+        (
+            "Accepted password for bob from 203.0.113.7 port 50022 ssh2",
+            ok,
+            "",
+            "password",
+            "bob",
+            "203.0.113.7",
+            50022,
+            1,
+        ),
+        (
+            "Accepted publickey for git from 2001:db8::7 port 1 ssh2: ED25519 SHA256:abc",
+            ok,
+            "",
+            "publickey",
+            "git",
+            "2001:db8::7",
+            1,
+            1,
+        ),
+        (
+            "Accepted keyboard-interactive/pam for a.b from fe80::1%eth0 port 65535 ssh2",
+            ok,
+            "",
+            "keyboard-interactive/pam",
+            "a.b",
+            "fe80::1%eth0",
+            65535,
+            1,
+        ),
+        (
+            "Failed password for root from 203.0.113.7 port 22 ssh2",
+            no,
+            wrong,
+            "password",
+            "root",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "Failed none for invalid user admin from 203.0.113.7 port 22 ssh2",
+            no,
+            unknown,
+            "none",
+            "admin",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "Failed password for invalid user a b from 203.0.113.7 port 22 ssh2",
+            no,
+            unknown,
+            "password",
+            "a b",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "Failed password for invalid user from from 203.0.113.7 port 22 ssh2",
+            no,
+            unknown,
+            "password",
+            "from",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "Failed password for invalid user  from 203.0.113.7 port 22 ssh2",
+            no,
+            unknown,
+            "password",
+            "",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "Failed password for invalid user from 203.0.113.7 port 22 ssh2",
+            no,
+            unknown,
+            "password",
+            "",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "Failed password for  from 203.0.113.7 port 22 ssh2",
+            no,
+            wrong,
+            "password",
+            "",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "Failed password for invalid user süß from 203.0.113.7 port 22 ssh2",
+            no,
+            unknown,
+            "password",
+            "süß",
+            "203.0.113.7",
+            22,
+            1,
+        ),
         // A name typed to look like the end of a line does not move the peer.
-        ("Failed password for invalid user x from 6.6.6.6 port 1 ssh2 from 203.0.113.7 port 22 ssh2",
-            no, unknown, "password", "x from 6.6.6.6 port 1 ssh2", "203.0.113.7", 22, 1),
-        ("Failed password for invalid user x from 6.6.6.6 port 1 ssh2: y from 203.0.113.7 port 22 ssh2",
-            no, unknown, "password", "x from 6.6.6.6 port 1 ssh2: y", "203.0.113.7", 22, 1),
-        ("message repeated 3 times: [ Failed password for root from 203.0.113.7 port 22 ssh2]",
-            no, wrong, "password", "root", "203.0.113.7", 22, 3),
-        ("message repeated 10000 times: [ Failed password for root from 203.0.113.7 port 22 ssh2]",
-            no, wrong, "password", "root", "203.0.113.7", 22, 10_000),
-        ("Disconnected from user bob 203.0.113.7 port 22", None, "", "", "bob", "203.0.113.7", 22, 1),
-        ("Disconnected from user a b 2001:db8::7 port 22", None, "", "", "a b", "2001:db8::7", 22, 1),
-        ("Disconnected from user  203.0.113.7 port 22", None, "", "", "", "203.0.113.7", 22, 1),
-        ("pam_unix(sshd:session): session closed for user bob", None, "", "", "bob", "", 0, 1),
+        (
+            "Failed password for invalid user x from 6.6.6.6 port 1 ssh2 from 203.0.113.7 port 22 ssh2",
+            no,
+            unknown,
+            "password",
+            "x from 6.6.6.6 port 1 ssh2",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "Failed password for invalid user x from 6.6.6.6 port 1 ssh2: y from 203.0.113.7 port 22 ssh2",
+            no,
+            unknown,
+            "password",
+            "x from 6.6.6.6 port 1 ssh2: y",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "message repeated 3 times: [ Failed password for root from 203.0.113.7 port 22 ssh2]",
+            no,
+            wrong,
+            "password",
+            "root",
+            "203.0.113.7",
+            22,
+            3,
+        ),
+        (
+            "message repeated 10000 times: [ Failed password for root from 203.0.113.7 port 22 ssh2]",
+            no,
+            wrong,
+            "password",
+            "root",
+            "203.0.113.7",
+            22,
+            10_000,
+        ),
+        (
+            "Disconnected from user bob 203.0.113.7 port 22",
+            None,
+            "",
+            "",
+            "bob",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "Disconnected from user a b 2001:db8::7 port 22",
+            None,
+            "",
+            "",
+            "a b",
+            "2001:db8::7",
+            22,
+            1,
+        ),
+        (
+            "Disconnected from user  203.0.113.7 port 22",
+            None,
+            "",
+            "",
+            "",
+            "203.0.113.7",
+            22,
+            1,
+        ),
+        (
+            "pam_unix(sshd:session): session closed for user bob",
+            None,
+            "",
+            "",
+            "bob",
+            "",
+            0,
+            1,
+        ),
     ];
     for (message, logon, reason, method, user, ip, port, repeats) in rows {
         let text = line(message);
-        let got = parser().parse(&text, NOW.parse().unwrap()).unwrap_or_else(|| panic!("{message}"));
+        let got = parser()
+            .parse(&text, NOW.parse().unwrap())
+            .unwrap_or_else(|| panic!("{message}"));
         let activity = match logon {
             Some(success) => Activity::Logon { success: *success },
             None => Activity::Logoff,
@@ -76,7 +234,11 @@ fn each_kind_of_line_gives_its_fields() {
         let want = SshdLine {
             time: "2026-12-10T06:55:08Z".parse().unwrap(),
             host: "web-01",
-            activity, reason, method, user, ip,
+            activity,
+            reason,
+            method,
+            user,
+            ip,
             port: *port,
             repeats: *repeats,
         };
@@ -110,16 +272,34 @@ fn lines_that_are_none_are_none() {
     ];
     for message in messages {
         let text = line(message);
-        assert_eq!(parser().parse(&text, NOW.parse().unwrap()), None, "{message}");
+        assert_eq!(
+            parser().parse(&text, NOW.parse().unwrap()),
+            None,
+            "{message}"
+        );
     }
     let good = "Failed password for root from 203.0.113.7 port 22 ssh2";
-    for program in ["sudo[1]", "sshd-auth[1]", "sshdx", "sshd[x]", "sshd[]", "xsshd[1]"] {
+    for program in [
+        "sudo[1]",
+        "sshd-auth[1]",
+        "sshdx",
+        "sshd[x]",
+        "sshd[]",
+        "xsshd[1]",
+    ] {
         let text = format!("Dec 10 06:55:08 web-01 {program}: {good}");
-        assert_eq!(parser().parse(&text, NOW.parse().unwrap()), None, "{program}");
+        assert_eq!(
+            parser().parse(&text, NOW.parse().unwrap()),
+            None,
+            "{program}"
+        );
     }
     for program in ["sshd[1]", "sshd", "sshd-session[77]"] {
         let text = format!("2026-12-10T06:55:08Z web-01 {program}: {good}");
-        assert!(parser().parse(&text, NOW.parse().unwrap()).is_some(), "{program}");
+        assert!(
+            parser().parse(&text, NOW.parse().unwrap()).is_some(),
+            "{program}"
+        );
     }
 }
 
@@ -137,7 +317,11 @@ fn a_closed_session_counts_only_without_a_disconnect_just_before() {
         ("06:55:20", gone, true),
         // Before it in time, and another user's.
         ("06:55:19", closed, true),
-        ("06:55:21", "pam_unix(sshd:session): session closed for user rob", true),
+        (
+            "06:55:21",
+            "pam_unix(sshd:session): session closed for user rob",
+            true,
+        ),
     ];
     let mut parser = parser();
     for (time, message, counts) in steps {
@@ -151,7 +335,9 @@ fn a_closed_session_counts_only_without_a_disconnect_just_before() {
 fn remembered_logoffs_are_bounded() {
     let mut parser = parser();
     for user in 0..LOGOFFS_REMEMBERED_MAX + 10 {
-        let text = line(&format!("Disconnected from user u{user} 203.0.113.7 port 22"));
+        let text = line(&format!(
+            "Disconnected from user u{user} 203.0.113.7 port 22"
+        ));
         assert!(parser.parse(&text, NOW.parse().unwrap()).is_some());
     }
     assert_eq!(parser.logoffs.len(), LOGOFFS_REMEMBERED_MAX);
