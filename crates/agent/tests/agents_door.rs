@@ -1,4 +1,5 @@
 //! The agents door through mutual TLS: what frees a batch and what does not.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod fake;
 

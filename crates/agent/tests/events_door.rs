@@ -1,4 +1,5 @@
 //! The events door: verdicts one by one, keys, and what is sent as it is.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod fake;
 

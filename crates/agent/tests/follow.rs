@@ -1,4 +1,5 @@
 //! `--follow` over growth, rotation, truncation and restarts.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod fake;
 

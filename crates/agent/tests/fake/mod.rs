@@ -1,5 +1,9 @@
 //! A door in this process: it stores what it takes, and fails as told.
 #![allow(dead_code, reason = "each test file uses its part of it")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test's own server fails with its test"
+)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
