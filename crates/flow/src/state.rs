@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::RwLock;
 
+use fulmar_log::disk;
+
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
 use crate::error::Result;
@@ -101,7 +103,10 @@ impl State {
                 None => writes.remove(&keyspace, key),
             }
         }
+        // The store's own writes are not hooked: a kill comes before the batch or after it.
+        disk::kill_point();
         writes.commit()?;
+        disk::kill_point();
         Ok(())
     }
 

@@ -14,9 +14,9 @@ use super::set::Set;
 use crate::error::{Result, io_error};
 use crate::state::State;
 
-/// Sizes that decide how runs grow.
+/// RunSizes that decide how runs grow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
+pub struct RunSizes {
     /// Ids outside of runs before they are written as one; also the unit of the levels.
     pub young_ids_max: u64,
     /// Most ids that a merge makes: it bounds what a merge needs on disk and in memory while old
@@ -26,7 +26,7 @@ pub(super) struct Sizes {
 
 /// 65,536 young ids are 1 MiB in memory and in state. 16 Mi ids are a file of 280 MB and a filter
 /// of 25 MB, a tenth of what the index may have in all.
-pub(super) const SIZES: Sizes = Sizes {
+pub(super) const SIZES: RunSizes = RunSizes {
     young_ids_max: 1 << 16,
     run_ids_max: 1 << 24,
 };
@@ -42,7 +42,7 @@ pub(super) struct Index {
     pub dir: PathBuf,
     pub state: Arc<State>,
     pub config: RepeatsConfig,
-    pub sizes: Sizes,
+    pub sizes: RunSizes,
     pub hasher: IdHasher,
     set: RwLock<Arc<Set>>,
     /// Held while the committed list of runs changes.
@@ -63,7 +63,7 @@ impl Index {
         dir: &Path,
         state: &Arc<State>,
         config: RepeatsConfig,
-        sizes: Sizes,
+        sizes: RunSizes,
     ) -> Result<(Index, Vec<YoungBlock>)> {
         disk::create_dir_all(dir).map_err(io_error("create", dir))?;
         let manifest = Manifest::load(state)?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use tracing::warn;
 
-use super::index::{Index, Sizes};
+use super::index::{Index, RunSizes};
 use super::manifest::{stage_run, unstage_run};
 use super::reader::RunReader;
 use super::run::{Run, RunEntry};
@@ -65,22 +65,28 @@ pub(super) fn merge_once(index: &Index) -> Result<bool> {
 }
 
 /// The level of a run: 0 below four units, 1 below sixteen, and so on.
-fn level(ids: u64, sizes: &Sizes) -> u32 {
+fn level(ids: u64, sizes: &RunSizes) -> u32 {
     (ids / sizes.young_ids_max).max(1).ilog(FAN_IN as u64)
 }
 
-/// Neighbours to merge: on the lowest level that has enough of them, the oldest that fit together
-/// by size and by time.
-pub(super) fn pick(runs: &[RunEntry], sizes: &Sizes, part_ms: i64) -> Option<Range<usize>> {
+/// Neighbours to merge: on the lowest level that has enough of them, with smaller ones between
+/// them, the oldest that fit together by size and by time.
+pub(super) fn pick(runs: &[RunEntry], sizes: &RunSizes, part_ms: i64) -> Option<Range<usize>> {
     let highest = level(sizes.run_ids_max, sizes);
     for bound in 0..=highest {
         let mut begin = 0;
         for row in
             runs.chunk_by(|a, b| (level(a.ids, sizes) <= bound) == (level(b.ids, sizes) <= bound))
         {
-            let is_low = level(row[0].ids, sizes) <= bound;
-            let is_low = is_low && row.len() >= FAN_IN;
-            let found = is_low.then(|| pick_in_row(row, sizes, part_ms)).flatten();
+            let on_level = row
+                .iter()
+                .filter(|run| level(run.ids, sizes) == bound)
+                .count();
+            let found = if on_level >= FAN_IN {
+                pick_in_row(row, sizes, part_ms)
+            } else {
+                None
+            };
             if let Some(found) = found {
                 return Some(begin + found.start..begin + found.end);
             }
@@ -90,7 +96,7 @@ pub(super) fn pick(runs: &[RunEntry], sizes: &Sizes, part_ms: i64) -> Option<Ran
     None
 }
 
-fn pick_in_row(row: &[RunEntry], sizes: &Sizes, part_ms: i64) -> Option<Range<usize>> {
+fn pick_in_row(row: &[RunEntry], sizes: &RunSizes, part_ms: i64) -> Option<Range<usize>> {
     for begin in 0..row.len() {
         let (mut ids, mut end) = (row[begin].ids, begin + 1);
         let (mut first_ms, mut last_ms) = (row[begin].first_ms, row[begin].last_ms);

@@ -28,7 +28,8 @@ use std::thread::{self, JoinHandle};
 
 pub use hash::{IdHash, IdHasher};
 
-use self::index::{Index, RUNS_MAX, SIZES, Sizes};
+pub use self::index::RunSizes;
+use self::index::{Index, RUNS_MAX, SIZES};
 use self::run::{Run, file_bytes_for};
 use self::set::{Asked, Set};
 use self::writer::RunWriter;
@@ -114,7 +115,20 @@ impl Repeats {
     /// # Errors
     /// When state or files cannot be read, or a run is missing or damaged.
     pub fn open(dir: &Path, state: &Arc<State>, config: RepeatsConfig) -> Result<Repeats> {
-        let mut repeats = Repeats::open_without_merger(dir, state, config, SIZES)?;
+        Repeats::open_sized(dir, state, config, SIZES)
+    }
+
+    /// As [`Repeats::open`], with other sizes of runs: for proofs, which want many runs of few ids.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_sized(
+        dir: &Path,
+        state: &Arc<State>,
+        config: RepeatsConfig,
+        sizes: RunSizes,
+    ) -> Result<Repeats> {
+        let mut repeats = Repeats::open_without_merger(dir, state, config, sizes)?;
         let (news, received) = sync_channel(1);
         let index = Arc::clone(&repeats.index);
         let name = "repeats-merge".to_owned();
@@ -131,7 +145,7 @@ impl Repeats {
         dir: &Path,
         state: &Arc<State>,
         config: RepeatsConfig,
-        sizes: Sizes,
+        sizes: RunSizes,
     ) -> Result<Repeats> {
         let (index, young) = Index::open(dir, state, config, sizes)?;
         Ok(Repeats {
@@ -374,7 +388,7 @@ impl Repeats {
 }
 
 /// The bounds on disk and in memory, less what a merge needs while old and new exist together.
-fn bounds(config: &RepeatsConfig, sizes: &Sizes) -> (u64, u64) {
+fn bounds(config: &RepeatsConfig, sizes: &RunSizes) -> (u64, u64) {
     let merged_disk = file_bytes_for(sizes.run_ids_max);
     let merged_memory = run::memory_bytes_for(sizes.run_ids_max);
     let disk = config.disk_bytes_max - merged_disk.min(config.disk_bytes_max / 8);

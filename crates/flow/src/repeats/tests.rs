@@ -11,7 +11,7 @@ use super::run::RunEntry;
 use super::*;
 
 /// Small enough that a few dozen ids make runs, levels and the largest run.
-const SMALL: Sizes = Sizes {
+const SMALL: RunSizes = RunSizes {
     young_ids_max: 8,
     run_ids_max: 300,
 };
@@ -22,7 +22,7 @@ struct Bed {
     state: Option<Arc<State>>,
     repeats: Option<Repeats>,
     config: RepeatsConfig,
-    sizes: Sizes,
+    sizes: RunSizes,
     next_offset: u64,
 }
 
@@ -31,7 +31,7 @@ impl Bed {
         Bed::with_sizes(config, SMALL)
     }
 
-    fn with_sizes(config: RepeatsConfig, sizes: Sizes) -> Bed {
+    fn with_sizes(config: RepeatsConfig, sizes: RunSizes) -> Bed {
         let dir = tempfile::tempdir().unwrap();
         let (state, repeats) = (None, None);
         let mut bed = Bed {
@@ -278,8 +278,9 @@ fn no_merge_is_beyond_the_largest_run_or_a_part_of_the_window() {
         None
     );
     // A small run between larger ones does not keep them apart.
-    let mixed = [(0, 40), (1, 10), (2, 40), (3, 40)].map(|(id, ids)| entry(id, ids, 0));
+    let mixed = [(0, 40), (1, 10), (2, 40), (3, 40), (4, 40)].map(|(id, ids)| entry(id, ids, 0));
     assert_eq!(pick(&mixed), Some(0..4));
+    assert_eq!(pick(&mixed[..4]), None, "and does not stand in for one");
 }
 
 #[test]
@@ -371,7 +372,7 @@ fn what_is_not_committed_is_not_seen_by_doors() {
 #[test]
 fn a_damaged_page_stops_and_a_damaged_filter_is_built_again() {
     let ids: Vec<_> = (0..600).collect();
-    let sizes = Sizes {
+    let sizes = RunSizes {
         young_ids_max: 8,
         run_ids_max: 1_000,
     };
