@@ -15,6 +15,7 @@ pub mod capacity;
 pub mod clock;
 pub mod error;
 pub mod http;
+pub mod json;
 pub mod limits;
 pub mod metrics;
 pub mod pool;
