@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fulmar_event::Records;
 
 use crate::backbone::{Backbone, Placed};
-use crate::capacity::Reservation;
 
 /// 503: the log refused, failed, or did not answer in time. The cause is
 /// logged, never sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotDurable;
 
-/// Appends `records` and waits for at most `time_max`.
+/// Appends `records` and waits for at most `time_max`. `done` is called when
+/// the log has let the records go, with where they lie if they are durable.
 ///
 /// A task of its own waits for the log, so that neither the end of the time
 /// nor a client that goes away gives the reservation back while the log still
@@ -21,13 +21,13 @@ pub(crate) struct NotDurable;
 pub(crate) async fn publish(
     backbone: &dyn Backbone,
     records: Records,
-    reservation: Reservation,
+    done: impl FnOnce(Option<Placed>) + Send + 'static,
     time_max: Duration,
 ) -> Result<Placed, NotDurable> {
     let appending = backbone.append(records);
     let waiting = tokio::spawn(async move {
         let appended = appending.await;
-        drop(reservation);
+        done(appended.as_ref().ok().copied());
         appended
     });
     match tokio::time::timeout(time_max, waiting).await {

@@ -17,7 +17,14 @@ impl AgentsDoor {
         let parts = &self.parts;
         let started_ns = parts.clock.monotonic_ns();
         let time_max = self.config.publish_time_max;
-        match publish(&*parts.backbone, records, reservation, time_max).await {
+        match publish(
+            &*parts.backbone,
+            records,
+            move |_| drop(reservation),
+            time_max,
+        )
+        .await
+        {
             Ok(_) => {
                 let took_ns = parts.clock.monotonic_ns().saturating_sub(started_ns);
                 parts

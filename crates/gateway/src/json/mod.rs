@@ -76,7 +76,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn fault<T>(&self, reason: &'static str) -> Result<T, JsonError> {
-        Err(JsonError { at: self.at, reason })
+        Err(JsonError {
+            at: self.at,
+            reason,
+        })
     }
 
     /// The next byte that is no white space, not taken.
@@ -100,7 +103,11 @@ impl<'a> Scanner<'a> {
 
     /// Takes the next byte after white space, which has to be `byte`.
     pub fn expect(&mut self, byte: u8, reason: &'static str) -> Result<(), JsonError> {
-        if self.take(byte) { Ok(()) } else { self.fault(reason) }
+        if self.take(byte) {
+            Ok(())
+        } else {
+            self.fault(reason)
+        }
     }
 
     /// Nothing but white space is left.
@@ -172,13 +179,23 @@ impl<'a> Scanner<'a> {
         let depth_max = depth_max.min(LEVELS);
         self.peek();
         let start = self.at;
-        let mut levels = Levels { objects: [0; LEVELS / 64], depth: 0 };
+        let mut levels = Levels {
+            objects: [0; LEVELS / 64],
+            depth: 0,
+        };
         loop {
             let complete = self.begin_value(&mut levels, depth_max)?;
             if complete && self.end_value(&mut levels)? {
                 return Ok(&self.text[start..self.at]);
             }
         }
+    }
+
+    /// Takes one value and nothing after it.
+    pub fn whole_value(&mut self, depth_max: usize) -> Result<&'a str, JsonError> {
+        let value = self.value(depth_max)?;
+        self.finish()?;
+        Ok(value)
     }
 
     /// Takes a scalar, an empty container, or the start of one up to its first
@@ -247,7 +264,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn next_is(&self, wanted: &[u8]) -> bool {
-        self.text.as_bytes().get(self.at).is_some_and(|byte| wanted.contains(byte))
+        self.text
+            .as_bytes()
+            .get(self.at)
+            .is_some_and(|byte| wanted.contains(byte))
     }
 
     fn number(&mut self) -> Result<(), JsonError> {

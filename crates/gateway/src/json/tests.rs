@@ -75,7 +75,9 @@ fn what_is_no_json_is_refused_where_it_breaks() {
 fn depth_is_bounded_at_128_and_half_a_million_is_refused_at_once() {
     assert!(is_json(&nested(127)) && is_json(&nested(128)));
     assert!(!is_json(&nested(129)));
-    let error = Scanner::new(&"[".repeat(500_000)).value(DEPTH_MAX).unwrap_err();
+    let error = Scanner::new(&"[".repeat(500_000))
+        .value(DEPTH_MAX)
+        .unwrap_err();
     assert_eq!((error.at, error.reason), (128, "nested too deep"));
     let objects = format!("{}1{}", "{\"a\":".repeat(128), "}".repeat(128));
     assert!(is_json(&objects));
@@ -86,10 +88,22 @@ fn depth_is_bounded_at_128_and_half_a_million_is_refused_at_once() {
 
 #[test]
 fn texts_are_read_with_their_surrogates() {
-    let of = |inner: &'static str| decode_text(RawText { inner, escaped: true });
+    let of = |inner: &'static str| {
+        decode_text(RawText {
+            inner,
+            escaped: true,
+        })
+    };
     assert_eq!(of(r"\ud83c\udfff").unwrap(), "\u{1f3ff}");
     assert_eq!(of(r"a\u00e9x\n\/\\").unwrap(), "a\u{e9}x\n/\\");
-    for alone in [r"\ud800", r"\udfff", r"\ud83c", r"\ud83cx", r"\ud83c\u0041", r"\ud83c\ud83c"] {
+    for alone in [
+        r"\ud800",
+        r"\udfff",
+        r"\ud83c",
+        r"\ud83cx",
+        r"\ud83c\u0041",
+        r"\ud83c\ud83c",
+    ] {
         assert_eq!(of(alone), Err(BadText), "{alone}");
     }
 }
@@ -100,7 +114,9 @@ fn mutated_json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
         any::<bool>().prop_map(|b| b.to_string()),
-        any::<f64>().prop_filter("finite", |f| f.is_finite()).prop_map(|f| f.to_string()),
+        any::<f64>()
+            .prop_filter("finite", |f| f.is_finite())
+            .prop_map(|f| f.to_string()),
         any::<i64>().prop_map(|n| n.to_string()),
         any::<String>().prop_map(|s| serde_json::to_string(&s).unwrap()),
         "[-+0-9.eE]{1,8}",
@@ -118,8 +134,13 @@ fn mutated_json() -> impl Strategy<Value = String> {
             }),
         ]
     });
-    (tree, any::<prop::sample::Index>(), 0_usize..8, any::<char>()).prop_map(
-        |(text, place, kind, character)| {
+    (
+        tree,
+        any::<prop::sample::Index>(),
+        0_usize..8,
+        any::<char>(),
+    )
+        .prop_map(|(text, place, kind, character)| {
             let characters: Vec<char> = text.chars().collect();
             let place = place.index(characters.len().max(1)).min(characters.len());
             let (front, back) = characters.split_at(place);
@@ -133,8 +154,7 @@ fn mutated_json() -> impl Strategy<Value = String> {
                 _ => return text,
             }
             changed
-        },
-    )
+        })
 }
 
 proptest! {

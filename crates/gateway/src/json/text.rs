@@ -47,14 +47,18 @@ fn of_units(text: &str) -> Result<(char, usize), BadText> {
     let first = unit(text).ok_or(BadText)?;
     // Both ranges are closed: DFFF is a second half, as of U+1F3FF.
     if !(0xd800..=0xdfff).contains(&first) {
-        return char::from_u32(first).map(|character| (character, 6)).ok_or(BadText);
+        return char::from_u32(first)
+            .map(|character| (character, 6))
+            .ok_or(BadText);
     }
     let second = text.get(6..).and_then(unit).ok_or(BadText)?;
     if first > 0xdbff || !(0xdc00..=0xdfff).contains(&second) {
         return Err(BadText);
     }
     let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-    char::from_u32(code).map(|character| (character, 12)).ok_or(BadText)
+    char::from_u32(code)
+        .map(|character| (character, 12))
+        .ok_or(BadText)
 }
 
 fn unit(text: &str) -> Option<u32> {

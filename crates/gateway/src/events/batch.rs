@@ -1,0 +1,186 @@
+//! From a body to judged events: parse, window, days, ids, repeats within.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use fulmar_event::Timestamp;
+use hyper::HeaderMap;
+
+use super::EventsConfig;
+use super::cloud_event::{parse_binary, parse_cloud_event};
+use super::envelope::{EnvelopeFault, Item, Shape, split};
+use super::event::{Event, Refused, parse_event};
+use super::ids::IdMint;
+use super::time::DAY_SECONDS;
+use super::verdict::{Fault, Verdict, code};
+
+/// One request's events, judged as far as the request alone allows.
+pub(super) struct Batch<'a> {
+    /// In the body's order. `None` where a candidate is still to be judged.
+    pub(super) verdicts: Vec<Option<Verdict>>,
+    /// The events that are to be stored if nobody has them.
+    pub(super) candidates: Vec<Candidate<'a>>,
+    /// Events whose id stands earlier in the body: repeats of one that will be
+    /// durable if the request is answered at all. Their places and ids.
+    pub(super) echoes: Vec<(usize, String)>,
+}
+
+/// An admissible event.
+pub(super) struct Candidate<'a> {
+    /// Its place in the body.
+    pub(super) index: usize,
+    /// Its id, as sent or made.
+    pub(super) id: Cow<'a, str>,
+    pub(super) event: Event<'a>,
+    pub(super) time: Timestamp,
+    pub(super) fingerprint: u128,
+}
+
+/// What the judging of one batch stands on.
+pub(super) struct Judge<'a> {
+    pub(super) config: &'a EventsConfig,
+    pub(super) mint: &'a IdMint,
+    pub(super) now: Timestamp,
+}
+
+impl Judge<'_> {
+    /// Judges a body. `fingerprint` names an id in the client's scope.
+    pub(super) fn judge<'b>(
+        &self,
+        body: &'b [u8],
+        shape: Shape,
+        headers: &HeaderMap,
+        fingerprint: impl Fn(&str) -> u128,
+    ) -> Result<Batch<'b>, EnvelopeFault> {
+        let items = split(body, shape, self.config.events_max as usize)?;
+        let mut sorter = Sorter::new(items.len().max(1));
+        if shape == Shape::CloudEventBinary {
+            let event = self.within_bytes(body.len(), || parse_binary(headers, body));
+            self.sort(&mut sorter, event, &fingerprint);
+            return Ok(sorter.batch);
+        }
+        for item in items {
+            let event = self.parse(item, shape);
+            self.sort(&mut sorter, event, &fingerprint);
+        }
+        Ok(sorter.batch)
+    }
+
+    fn parse<'b>(&self, item: Item<'b>, shape: Shape) -> Result<Event<'b>, Refused> {
+        let text = item.map_err(|fault| Refused { id: None, fault })?;
+        self.within_bytes(text.len(), || match shape {
+            Shape::CloudEvent | Shape::CloudEvents => parse_cloud_event(text),
+            _ => parse_event(text),
+        })
+    }
+
+    fn within_bytes<'b>(
+        &self,
+        bytes: usize,
+        parse: impl FnOnce() -> Result<Event<'b>, Refused>,
+    ) -> Result<Event<'b>, Refused> {
+        let bytes_max = self.config.event_bytes_max as usize;
+        if bytes > bytes_max {
+            let detail = format!("exceeds {bytes_max} bytes");
+            return Err(Refused {
+                id: None,
+                fault: Fault::new(code::EVENT_TOO_LARGE, "", detail),
+            });
+        }
+        parse()
+    }
+
+    fn sort<'b>(
+        &self,
+        sorter: &mut Sorter<'b>,
+        event: Result<Event<'b>, Refused>,
+        fingerprint: &impl Fn(&str) -> u128,
+    ) {
+        let mut event = match event {
+            Ok(event) => event,
+            Err(refused) => return sorter.refuse(refused.id, refused.fault),
+        };
+        let id = event.id.take();
+        let time = event.time.unwrap_or(self.now);
+        if let Some(fault) = self.time_fault(time, &mut sorter.days) {
+            return sorter.refuse(id.map(Cow::into_owned), fault);
+        }
+        let id = match id {
+            Some(id) => id,
+            None => match self.mint.uuid(self.now) {
+                Some(id) => Cow::Owned(id),
+                None => {
+                    let fault = Fault::of_field("id", "none could be made");
+                    return sorter.refuse(None, fault);
+                }
+            },
+        };
+        let fingerprint = fingerprint(&id);
+        sorter.take(Candidate {
+            index: sorter.batch.verdicts.len(),
+            id,
+            event,
+            time,
+            fingerprint,
+        });
+    }
+
+    /// Within the last 3,660 days and at most five minutes ahead, both ends
+    /// included, and on at most 64 distinct days.
+    fn time_fault(&self, time: Timestamp, days: &mut Vec<i64>) -> Option<Fault> {
+        let oldest = self.now.plus_seconds(-self.config.age_max_seconds);
+        let newest = self.now.plus_seconds(self.config.skew_max_seconds);
+        if time < oldest || time > newest {
+            let detail = "is too far from the server's time";
+            return Some(Fault::new(code::TIME_OUT_OF_RANGE, "time", detail));
+        }
+        let day = time.seconds.div_euclid(DAY_SECONDS);
+        if days.contains(&day) {
+            return None;
+        }
+        if days.len() >= self.config.days_max {
+            let detail = format!("is on a day beyond {} of one request", self.config.days_max);
+            return Some(Fault::new(code::TOO_MANY_DAYS, "time", detail));
+        }
+        days.push(day);
+        None
+    }
+}
+
+/// Sorts events into refused, repeated and to be stored.
+struct Sorter<'a> {
+    batch: Batch<'a>,
+    seen: HashSet<u128>,
+    days: Vec<i64>,
+}
+
+impl<'a> Sorter<'a> {
+    fn new(events: usize) -> Self {
+        let batch = Batch {
+            verdicts: Vec::with_capacity(events),
+            candidates: Vec::with_capacity(events),
+            echoes: Vec::new(),
+        };
+        Self {
+            batch,
+            seen: HashSet::with_capacity(events),
+            days: Vec::new(),
+        }
+    }
+
+    fn refuse(&mut self, id: Option<String>, fault: Fault) {
+        self.batch.verdicts.push(Some(Verdict::Refused(id, fault)));
+    }
+
+    fn take(&mut self, candidate: Candidate<'a>) {
+        let batch = &mut self.batch;
+        if self.seen.insert(candidate.fingerprint) {
+            batch.candidates.push(candidate);
+        } else {
+            batch
+                .echoes
+                .push((candidate.index, candidate.id.into_owned()));
+        }
+        batch.verdicts.push(None);
+    }
+}
