@@ -150,3 +150,66 @@ impl Default for BlockLimits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fulmar_log::Records;
+
+    use super::*;
+
+    fn frame(first: u64, time_ms: i64, words: &[&str]) -> Chunk {
+        let mut records = Records::new();
+        for word in words {
+            records.push(3, word.as_bytes());
+        }
+        Chunk::of_frame(records, first, time_ms)
+    }
+
+    #[test]
+    fn a_name_is_read_as_it_is_shown() {
+        let name = BlockName {
+            stream: "events".to_owned(),
+            first: 0,
+            last: 41,
+        };
+        let text = "events-00000000000000000000-00000000000000000041";
+        assert_eq!(name.to_string(), text);
+        assert_eq!(BlockName::parse(text), Some(name));
+        for other in [
+            "",
+            "events-0-41",
+            "events-00000000000000000002-00000000000000000001",
+        ] {
+            assert_eq!(BlockName::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn only_records_of_the_range_are_in_it() {
+        let chunks = vec![frame(5, 100, &["a", "bb"]), frame(7, 200, &["ccc", "dddd"])];
+        let name = BlockName {
+            stream: "events".to_owned(),
+            first: 6,
+            last: 7,
+        };
+        let block = Block::new(name, chunks);
+        let records: Vec<_> = block
+            .records()
+            .map(|record| {
+                (
+                    record.offset,
+                    record.partition,
+                    record.append_time_ms,
+                    record.bytes,
+                )
+            })
+            .collect();
+        let expected: [(u64, u16, i64, &[u8]); 2] = [(6, 3, 100, b"bb"), (7, 3, 200, b"ccc")];
+        assert_eq!(records, expected);
+        assert_eq!((block.len(), block.bytes()), (2, 5));
+        assert_eq!(
+            (block.append_first_ms(), block.append_last_ms()),
+            (100, 200)
+        );
+    }
+}

@@ -1,14 +1,18 @@
 //! Durable state: one database of named keyspaces, changed only by synced, atomic batches.
 
+#[cfg(test)]
+mod tests;
+mod torn;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::RwLock;
 
-use fulmar_log::disk;
-
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use fulmar_log::disk;
+use tracing::warn;
 
-use crate::error::Result;
+use crate::error::{Result, io_error};
 
 /// Bytes of the block cache. State is read at start and by rare lookups, so it stays small.
 const CACHE_BYTES: u64 = 4 * 1024 * 1024;
@@ -39,13 +43,10 @@ impl State {
     /// # Errors
     /// When the folder cannot be read or written, or is locked by another process.
     pub fn open(dir: &Path) -> Result<State> {
-        let database = Database::builder(dir)
-            .cache_size(CACHE_BYTES)
-            .max_journaling_size(JOURNAL_BYTES)
-            .worker_threads(WORKER_THREADS)
-            // Every batch is synced by `commit`; nothing is written outside of a batch.
-            .manual_journal_persist(true)
-            .open()?;
+        let database = match open_database(dir) {
+            Err(fjall::Error::JournalRecovery(error)) => without_torn_batch(dir, error)?,
+            opened => opened?,
+        };
         Ok(State {
             database,
             keyspaces: RwLock::new(HashMap::new()),
@@ -169,6 +170,35 @@ impl State {
             .expect("no panic while this lock is held");
         known.insert(name.to_owned(), keyspace.clone());
         Ok(keyspace)
+    }
+}
+
+fn open_database(dir: &Path) -> fjall::Result<Database> {
+    Database::builder(dir)
+        .cache_size(CACHE_BYTES)
+        .max_journaling_size(JOURNAL_BYTES)
+        .worker_threads(WORKER_THREADS)
+        // Every batch is synced by `commit`; nothing is written outside of a batch.
+        .manual_journal_persist(true)
+        .open()
+}
+
+/// Opens a store whose journal ends with a torn batch; any other damage stays an error, and then
+/// nothing was changed.
+fn without_torn_batch(dir: &Path, error: fjall::JournalRecoveryError) -> Result<Database> {
+    let cut = torn::cut_last_batch(dir).map_err(io_error("repair", dir))?;
+    let Some(cut) = cut else {
+        return Err(fjall::Error::JournalRecovery(error).into());
+    };
+    match open_database(dir) {
+        Ok(database) => {
+            warn!(%error, "took back a batch that a power cut left half on disk");
+            Ok(database)
+        }
+        Err(again) => {
+            cut.undo().map_err(io_error("restore", dir))?;
+            Err(again.into())
+        }
     }
 }
 
