@@ -113,7 +113,7 @@ fn cut_does_all_that_was_there_and_stop_too() {
     assert_eq!(handle.position(), 3);
     let stats = handle.stats();
     assert_eq!((stats.lag, stats.records, stats.retries), (0, 3, 0));
-    assert!(stats.busy_ns > 0 && stats.wait_ns > 0);
+    assert!(stats.busy_ns > 0);
 }
 
 #[test]
