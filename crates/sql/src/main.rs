@@ -1,3 +1,71 @@
 //! Runs one SQL statement over a list of files, confined.
+//!
+//! Reads one line of JSON (`request.rs`), prints the rows on standard output and, when
+//! something goes wrong, one line of JSON on standard error.
 
-fn main() {}
+mod answer;
+mod database;
+mod failure;
+mod fence;
+mod format;
+mod instant;
+mod request;
+mod statement;
+mod value;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use failure::Failure;
+use fence::Watchdog;
+use request::Request;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{}", failure.to_line());
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let started = Instant::now();
+    let request = Request::read(&mut io::stdin().lock())?;
+    fence::limit_process(&request);
+    if request.until_stdin_closes {
+        fence::end_with_stdin();
+    }
+    if let Some(folder) = &request.folder {
+        std::env::set_current_dir(folder).map_err(|error| {
+            Failure::BadRequest(format!("cannot enter {}: {error}", folder.display()))
+        })?;
+    }
+    let connection = database::open_confined(&request)?;
+    let watchdog = Watchdog::start(request.timeout_ms, connection.interrupt_handle());
+    let result = query(&connection, &request);
+    watchdog.stop();
+    let late = started.elapsed().as_millis() >= u128::from(request.timeout_ms);
+    match result {
+        Err(Failure::Sql(text)) if late && text.contains("INTERRUPT") => {
+            Err(Failure::Time(request.timeout_ms))
+        }
+        other => other,
+    }
+}
+
+fn query(connection: &duckdb::Connection, request: &Request) -> Result<(), Failure> {
+    let project = request.project.is_some();
+    let known: BTreeSet<String> = request
+        .tables
+        .iter()
+        .filter(|(_, table)| !project || table.project_column.is_some())
+        .map(|(name, _)| name.clone())
+        .collect();
+    let examined = statement::examine(connection, &request.sql, &known, project)?;
+    database::create_views(connection, request, examined.tables.as_ref())?;
+    answer::print(connection, request, &examined)
+}
