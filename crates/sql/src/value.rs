@@ -22,17 +22,20 @@ pub struct Reader<'a> {
     kind: Kind<'a>,
 }
 
+/// Writes the value of a row.
+type Write<'a> = Box<dyn Fn(usize, &mut Vec<u8>) + 'a>;
+
 enum Kind<'a> {
     Null,
     Bool(&'a BooleanArray),
     /// Anything whose plain text is also its JSON number.
-    Number(Box<dyn Fn(usize, &mut Vec<u8>) + 'a>),
+    Number(Write<'a>),
     Float(Box<dyn Fn(usize) -> f64 + 'a>),
     /// A column of 32-bit floats: printed with their own, shorter digits.
     Single(&'a PrimitiveArray<Float32Type>),
     Text(&'a StringArray),
     /// Text made from the value: dates, times, binary.
-    Made(Box<dyn Fn(usize, &mut Vec<u8>) + 'a>),
+    Made(Write<'a>),
     List(Box<Reader<'a>>, Box<dyn Fn(usize) -> (usize, usize) + 'a>),
     Struct(Vec<(&'a str, Reader<'a>)>),
     Map(Box<Reader<'a>>, Box<Reader<'a>>, &'a MapArray),
@@ -179,7 +182,7 @@ fn number_kind(array: &ArrayRef) -> Option<Kind<'_>> {
 }
 
 fn made_kind(array: &ArrayRef) -> Option<Kind<'_>> {
-    let write: Box<dyn Fn(usize, &mut Vec<u8>) + '_> = match array.data_type() {
+    let write: Write<'_> = match array.data_type() {
         DataType::Date32 => {
             let values = array.as_primitive::<Date32Type>();
             Box::new(|row, out| instant::write_date(i64::from(values.value(row)), out))

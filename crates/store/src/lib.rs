@@ -8,6 +8,7 @@ mod error;
 pub mod lake;
 pub mod parquet_file;
 pub mod quarantine;
+pub mod query;
 mod table_reader;
 pub mod tables;
 pub mod writer;
