@@ -34,6 +34,8 @@ impl QueryTable {
     ) -> Result<QueryTable, QueryError> {
         let mut names = Vec::with_capacity(files.len());
         for file in files {
+            // The child works in the data folder, not here.
+            let file = std::path::absolute(file)?;
             let name = file.to_str().ok_or_else(|| {
                 QueryError::Program(format!("the path {} is not UTF-8", file.display()))
             })?;

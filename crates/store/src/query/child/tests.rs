@@ -16,12 +16,22 @@ use crate::query::{QueryFormat, QueryLimits, QueryRequest, QueryRunner};
 #[allow(clippy::unwrap_used, reason = "a test's helper")]
 fn runner(folder: &TempDir, script: &str, limits: QueryLimits) -> QueryRunner {
     let program = folder.path().join("program");
-    fs::write(
-        &program,
-        format!("#!/bin/sh\nexport PATH=/usr/bin:/bin\n{script}\n"),
-    )
-    .unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    // Written by another process: were it open for writing here while another test forks,
+    // it could not be run.
+    let mut writer = Command::new("/bin/sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(&program)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text = format!("#!/bin/sh\nexport PATH=/usr/bin:/bin\n{script}\n");
+    writer
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    assert!(writer.wait().unwrap().success());
     QueryRunner::with_program(program, folder.path(), limits)
 }
 
