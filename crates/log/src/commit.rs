@@ -136,7 +136,7 @@ impl Committer {
             return Ok(());
         }
         self.seal_or_break();
-        self.start_segment(bytes)
+        self.start_unless_fresh(bytes)
     }
 
     fn count_fitting(&self, group: &[Pending]) -> usize {
@@ -228,6 +228,11 @@ impl Committer {
             "write or sync failed, the journal is cut here"
         );
         self.broken = true;
+        // At once, so that what is refused is gone also when no append
+        // follows; if it fails too, the next append tries again.
+        if let Err(error) = self.start_segment(0) {
+            tracing::error!(topic = self.shared.topic.name(), %error, "no new segment");
+        }
     }
 
     fn answer_durable(&self, group: Vec<Pending>, append_time_ms: i64) {
@@ -295,7 +300,15 @@ impl Committer {
             return Ok(());
         }
         self.seal_or_break();
-        self.start_segment(0)
+        self.start_unless_fresh(0)
+    }
+
+    /// A seal that failed has started the next segment already.
+    fn start_unless_fresh(&mut self, bytes: u64) -> Result<()> {
+        if self.byte == SEGMENT_HEADER_BYTES && !self.broken {
+            return Ok(());
+        }
+        self.start_segment(bytes)
     }
 
     /// Ends the segment at the synced end and starts the next one, durably,

@@ -1,5 +1,7 @@
 //! What is acknowledged is there exactly once, in order, whole (I1, I3).
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::HashMap;
