@@ -268,7 +268,7 @@ impl Reader {
         };
         let path = &extent.segment.path;
         let mut walk = place.walk(extent).at(path)?;
-        let behind = walk.look_behind(place.byte).at(path)?;
+        let behind = walk.look_behind(place.byte, true).at(path)?;
         let next = behind
             .next
             .filter(|(_, header)| header.first_offset <= extent.limit_offset);
@@ -339,7 +339,7 @@ impl Place {
                 Step::Frame(..) => {}
                 Step::End => break,
                 Step::Bad(at, _) => {
-                    let next = walk.look_behind(at)?.next;
+                    let next = walk.look_behind(at, true)?.next;
                     let Some((byte, header)) = next.filter(|(_, it)| it.first_offset <= offset)
                     else {
                         break;

@@ -158,8 +158,10 @@ impl<'f> Walk<'f> {
     }
 
     /// Looks for later headers of this segment behind a bad frame, up to the
-    /// limit.
-    pub(crate) fn look_behind(&mut self, bad: u64) -> io::Result<Behind> {
+    /// limit, until one is found that may follow and that comes after
+    /// something synced behind the bad frame; with `any_next` the first that
+    /// may follow is enough. So much damage does not mean many long searches.
+    pub(crate) fn look_behind(&mut self, bad: u64, any_next: bool) -> io::Result<Behind> {
         let mut behind = Behind {
             next: None,
             synced_bytes: 0,
@@ -184,6 +186,9 @@ impl<'f> Walk<'f> {
                 if behind.next.is_none() && found.first_offset >= self.offset {
                     behind.next = Some((at, found));
                 }
+                if behind.next.is_some() && (any_next || behind.synced_bytes > bad) {
+                    break;
+                }
             }
             at += HEADER_BYTES as u64;
         }
@@ -196,9 +201,10 @@ impl<'f> Walk<'f> {
 pub(crate) struct Behind {
     /// The first later frame header of this segment that may follow.
     pub next: Option<(u64, FrameHeader)>,
-    /// The highest synced position that any later header carries.
+    /// The highest synced position of the headers that were looked at: of all,
+    /// unless it is behind the bad frame.
     pub synced_bytes: u64,
-    /// Where the last bytes end that are not zero.
+    /// Where the last bytes that are not zero end, of those looked at.
     pub content_end: u64,
 }
 

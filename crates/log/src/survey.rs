@@ -155,7 +155,7 @@ impl Surveyor<'_> {
     /// makes a bad frame damage; else it is the torn tail, or the plain end.
     fn bad_in_open(&mut self, at: u64, reason: &'static str) -> io::Result<bool> {
         self.marks.push((at, self.walk.offset));
-        let behind = self.walk.look_behind(at)?;
+        let behind = self.walk.look_behind(at, false)?;
         if behind.synced_bytes <= at {
             self.prove(behind.synced_bytes);
             self.found.torn_bytes = behind.content_end - at;
@@ -190,7 +190,7 @@ impl Surveyor<'_> {
         if !end_is_known && self.walk.offset >= limit_offset {
             return Ok(false);
         }
-        let behind = self.walk.look_behind(at)?;
+        let behind = self.walk.look_behind(at, true)?;
         match behind
             .next
             .filter(|(_, header)| header.first_offset <= limit_offset)

@@ -215,3 +215,60 @@ fn rolling_ends_a_segment_that_never_changes_again() {
     );
     assert!(journal.stats().damages.is_empty());
 }
+
+#[test]
+fn the_future_of_an_append_resolves_when_it_is_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_log, journal) = support::open(dir.path(), 1 << 16);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let first = journal.append(support::records(&["a"]));
+        let dropped = journal.append(support::records(&["b"]));
+        drop(dropped);
+        let third = journal.append(support::records(&["c"]));
+        assert_eq!(first.await.unwrap().first_offset, 0);
+        assert_eq!(third.await.unwrap().first_offset, 2);
+        assert_eq!(
+            journal.append(Records::new()).await.unwrap().first_offset,
+            3
+        );
+    });
+    assert_eq!(
+        support::read_all(&journal),
+        ["a", "b", "c"],
+        "dropping takes nothing back"
+    );
+}
+
+#[test]
+fn damage_in_an_older_segment_is_found_in_the_background() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, journal) = support::open(dir.path(), 1 << 16);
+    for text in ["a", "b", "c"] {
+        journal.append_blocking(support::records(&[text])).unwrap();
+        journal.roll().unwrap();
+    }
+    drop(journal);
+    log.close();
+    let path = support::segments(dir.path(), Topic::Events).remove(1);
+    let mut content = std::fs::read(&path).unwrap();
+    content[4096 + 66] ^= 1;
+    std::fs::write(&path, content).unwrap();
+    let (_log, journal) = support::open(dir.path(), 1 << 16);
+    while journal.stats().segments_verified < 3 {
+        std::thread::yield_now();
+    }
+    let damages = journal.stats().damages;
+    assert_eq!(damages.len(), 1);
+    assert_eq!(
+        (
+            damages[0].first_offset,
+            damages[0].end_offset,
+            damages[0].byte
+        ),
+        (1, 2, 4096)
+    );
+}

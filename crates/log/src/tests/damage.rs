@@ -151,7 +151,7 @@ fn an_accepted_range_is_passed_as_a_gap() {
 
 /// Three segments of two records each.
 fn three_segments() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let journal = open(dir.path());
     for (index, text) in TEXTS.into_iter().enumerate() {
         append(&journal, text);
@@ -180,7 +180,7 @@ fn damage_in_an_older_segment_is_found_by_reads_and_by_verify() {
     assert!(matches!(error, Some(LogError::Damaged(_))));
     assert_eq!(journal.stats().damages.len(), 1);
     assert_eq!(read_until_error(&journal, 3).0, TEXTS[3..]);
-    let data = tempfile::tempdir().unwrap();
+    let data = scratch();
     std::fs::rename(dir.path(), data.path().join("events")).unwrap();
     let report = crate::verify(data.path(), Topic::Events, &mut |_| {}).unwrap();
     assert_eq!(report.damages, journal.stats().damages);

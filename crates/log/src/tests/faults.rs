@@ -121,7 +121,7 @@ fn check(dir: &Path, refused_are_absent: bool, case: &str) {
 }
 
 fn count_calls() -> u64 {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let count = dir.path().join("count");
     let set = [("FULMAR_FAULT_COUNT_FILE", count.display().to_string())];
     assert!(run_child(dir.path(), &set).success());
@@ -150,7 +150,7 @@ fn killed_at_any_call_nothing_acknowledged_is_lost_and_nothing_is_doubled() {
     let total = count_calls();
     assert!(total > 40, "{total} calls");
     for point in points(total, 3) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let status = run_child(dir.path(), &[("FULMAR_FAULT_KILL_AT", point.to_string())]);
         // Groups form as threads meet: a run may have fewer calls than another.
         assert!(
@@ -169,7 +169,7 @@ fn killed_at_any_call_nothing_acknowledged_is_lost_and_nothing_is_doubled() {
 fn power_lost_at_any_call_nothing_acknowledged_is_lost() {
     let total = count_calls();
     for point in points(total, 5) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         for seed in [point, point + 1000] {
             let set = [
                 ("FULMAR_FAULT_KILL_AT", point.to_string()),
@@ -188,7 +188,7 @@ fn power_lost_at_any_call_nothing_acknowledged_is_lost() {
 #[test]
 fn after_a_failed_sync_its_requests_are_refused_and_absent_and_appends_go_on() {
     for sync in points(60, 1) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let set = [("FULMAR_FAULT_FSYNC_FAIL_AT", sync.to_string())];
         let status = run_child(dir.path(), &set);
         // At the first syncs there is no journal yet, and opening says so.
@@ -203,7 +203,7 @@ fn after_a_failed_sync_its_requests_are_refused_and_absent_and_appends_go_on() {
 fn a_failed_sync_and_a_power_loss_later_lose_nothing_acknowledged() {
     let total = count_calls();
     for (turn, sync) in points(60, 2).into_iter().enumerate() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let point = (sync * 2 + 7 + turn as u64) % total;
         let set = [
             ("FULMAR_FAULT_FSYNC_FAIL_AT", sync.to_string()),
@@ -222,7 +222,7 @@ fn a_failed_sync_and_a_power_loss_later_lose_nothing_acknowledged() {
 #[test]
 fn on_a_full_disk_appends_are_refused_and_go_on_when_there_is_space() {
     for first in [6, 9, 20, 33] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let set = [
             ("FULMAR_FAULT_NO_SPACE_AT", first.to_string()),
             ("FULMAR_FAULT_NO_SPACE_FOR", "4".to_owned()),

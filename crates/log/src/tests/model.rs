@@ -31,7 +31,7 @@ fn text(offset: u64, length: u16) -> String {
 }
 
 fn copy_folder(from: &Path) -> tempfile::TempDir {
-    let to = tempfile::tempdir().unwrap();
+    let to = scratch();
     for path in segments(from) {
         std::fs::copy(&path, to.path().join(path.file_name().unwrap())).unwrap();
     }
@@ -113,7 +113,7 @@ proptest! {
     fn any_sequence_of_operations_is_that_of_the_model(
         operations in proptest::collection::vec(operation(), 1..60),
     ) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let journal = Some(open_with(dir.path(), &config(8192)));
         let mut world = World { dir, journal, model: Vec::new(), start: 0 };
         for operation in &operations {

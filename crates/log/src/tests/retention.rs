@@ -24,7 +24,7 @@ fn never_low() -> bool {
 
 #[test]
 fn segments_go_by_age_only_when_every_fold_has_passed_them() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let (journal, time_ms) = journal(dir.path(), &config(1 << 16));
     journal.release("fast", 6);
     journal.release("slow", 2);
@@ -59,7 +59,7 @@ fn segments_go_by_age_only_when_every_fold_has_passed_them() {
 
 #[test]
 fn segments_go_by_bytes_oldest_first() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let mut config = config(1 << 16);
     // A segment here is a header of 4,096 bytes, a frame of 128 and a seal of
     // 64; the last one is a header. Three and the last fit.
@@ -77,7 +77,7 @@ fn segments_go_by_bytes_oldest_first() {
 
 #[test]
 fn on_a_low_disk_what_every_fold_has_passed_goes_early_until_there_is_space() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let (journal, time_ms) = journal(dir.path(), &config(1 << 16));
     journal.shared.expire(time_ms, &|| true);
     assert_eq!(journal.start(), 0, "no fold has told its position");
@@ -96,7 +96,7 @@ fn on_a_low_disk_what_every_fold_has_passed_goes_early_until_there_is_space() {
 
 #[test]
 fn a_reader_that_retention_overtook_is_told_what_is_still_held() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let journal = open(dir.path());
     for text in TEXTS {
         append(&journal, text);
