@@ -4,6 +4,9 @@
 mod agents_statuses;
 mod client;
 mod drain;
+mod events_repeats;
+mod events_rig;
+mod events_verdicts;
 mod identity;
 mod listener;
 mod overload;

@@ -13,6 +13,7 @@ pub struct Shelf {
     kept: Mutex<Vec<Records>>,
     next_offset: AtomicU64,
     fails: AtomicBool,
+    fails_once: AtomicBool,
     /// Appends pass when they get one of these.
     passes: Arc<Semaphore>,
     /// Appends that were asked for.
@@ -28,6 +29,7 @@ impl Shelf {
             kept: Mutex::default(),
             next_offset: AtomicU64::new(0),
             fails: AtomicBool::new(false),
+            fails_once: AtomicBool::new(false),
             passes: Arc::new(Semaphore::new(OPEN)),
             asked: watch::channel(0).0,
         })
@@ -46,6 +48,10 @@ impl Shelf {
 
     pub fn fail(&self) {
         self.fails.store(true, Ordering::SeqCst);
+    }
+
+    pub fn fail_once(&self) {
+        self.fails_once.store(true, Ordering::SeqCst);
     }
 
     pub fn records(&self) -> Vec<Vec<u8>> {
@@ -76,7 +82,8 @@ impl Backbone for OnShelf {
         shelf.asked.send_modify(|asked| *asked += 1);
         Box::pin(async move {
             shelf.passes.acquire().await.unwrap().forget();
-            if shelf.fails.load(Ordering::SeqCst) {
+            let once = shelf.fails_once.swap(false, Ordering::SeqCst);
+            if once || shelf.fails.load(Ordering::SeqCst) {
                 let cause = "secret cause: /var/lib/disk7 is on fire";
                 return Err(BackboneError::Other(cause.to_owned()));
             }
