@@ -126,6 +126,18 @@ pub fn no_store(mut response: Answer) -> Answer {
     response
 }
 
+/// Tells the sender whom the door saw: with the event's id that is the identity
+/// under which the event is stored, which a receipt needs.
+pub(crate) fn with_identity(mut response: Answer, project: &str, source: &str) -> Answer {
+    for (name, value) in [("fulmar-project", project), ("fulmar-source", source)] {
+        // Names that no header can carry are left out.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
 /// Ends an HTTP/1.1 connection after this answer, for a refusal that left the
 /// body unread: reading on would spend what the refusal was to save. HTTP/2
 /// resets the one stream by itself.

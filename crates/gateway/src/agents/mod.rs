@@ -24,7 +24,9 @@ use crate::body::{
 use crate::budgets::Budgets;
 use crate::capacity::{Capacity, Reservation};
 use crate::clock::Clock;
-use crate::http::{Answer, Handler, Peer, close_unread, method_not_allowed, not_found};
+use crate::http::{
+    Answer, Handler, Peer, close_unread, method_not_allowed, not_found, with_identity,
+};
 use crate::limits::PUBLISH_TIME_MAX;
 use crate::metrics::Metrics;
 use crate::pool::{BufferPool, PooledBuffer};
@@ -116,7 +118,7 @@ impl AgentsDoor {
         let mut body_read = request.body().is_end_stream();
         let result = self.admit(request, peer, &mut body_read).await;
         match result {
-            Ok(received) => answer::ack(received),
+            Ok(answer) => answer,
             Err(rejection) => self.refuse(&rejection, version, !body_read),
         }
     }
@@ -147,7 +149,7 @@ impl AgentsDoor {
         request: Request<Incoming>,
         peer: &Peer,
         body_read: &mut bool,
-    ) -> Result<u32, Rejection> {
+    ) -> Result<Answer, Rejection> {
         let parts = &self.parts;
         // One instant for the whole batch: its window and its ingest time.
         let now = parts.clock.now();
@@ -194,7 +196,11 @@ impl AgentsDoor {
         parts.metrics.batch(DOOR, "accepted");
         parts.metrics.events(DOOR, "accepted", u64::from(received));
         parts.metrics.accepted_events(received);
-        Ok(received)
+        Ok(with_identity(
+            answer::ack(received),
+            &sender.project,
+            agent_id,
+        ))
     }
 
     /// The roster's verdict, and the registry version that it was made with.

@@ -38,6 +38,7 @@ use crate::capacity::{Capacity, Reservation};
 use crate::clock::Clock;
 use crate::http::{
     Answer, Handler, Peer, answer, close_unread, method_not_allowed, no_store, not_found,
+    with_identity,
 };
 use crate::limits::PUBLISH_TIME_MAX;
 use crate::metrics::Metrics;
@@ -156,7 +157,9 @@ impl EventsDoor {
             Err(refusal) => Err(refusal),
         };
         match verdicts {
-            Ok(verdicts) => self.answer(&verdicts),
+            Ok((verdicts, client)) => {
+                with_identity(self.answer(&verdicts), &client.project, &client.id)
+            }
             Err(refusal) => {
                 let metrics = &self.parts.metrics;
                 metrics.refused(DOOR, refusal.code());
@@ -231,7 +234,7 @@ impl EventsDoor {
     }
 
     /// Judges, spends and stores.
-    async fn admit(&self, read: Read) -> Result<Vec<Verdict>, Refusal> {
+    async fn admit(&self, read: Read) -> Result<(Vec<Verdict>, Client), Refusal> {
         let Read {
             now,
             client,
@@ -282,7 +285,7 @@ impl EventsDoor {
         for (index, id) in echoes {
             verdicts[index] = Some(Verdict::Duplicate(id));
         }
-        Ok(verdicts.into_iter().flatten().collect())
+        Ok((verdicts.into_iter().flatten().collect(), client))
     }
 
     fn answer(&self, verdicts: &[Verdict]) -> Answer {

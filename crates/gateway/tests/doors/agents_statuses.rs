@@ -33,6 +33,8 @@ async fn a_batch_is_acknowledged_when_it_is_on_the_shelf() {
         let answer = client.send(post(batch(3))).await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("content-type"), "application/x-protobuf");
+        assert_eq!(answer.header("fulmar-project"), "default");
+        assert_eq!(answer.header("fulmar-source"), "agent-7");
         let ack = decode_ack(&answer.body).unwrap();
         assert!(ack.accepted && ack.durable);
         assert_eq!(ack.received, 3);

@@ -26,7 +26,10 @@ async fn one_event_is_stored_as_it_was_sent() {
         r#"{{"type":"order.paid","id":"o-1","key":"c-7","source":"shop","subject":"s",
            "labels":{{"a":"b"}},"data":{data}}}"#
     );
-    let (status, answer) = rig.post(JSON, body).await;
+    let sent = rig.client().await.send(request(JSON, body)).await;
+    assert_eq!(sent.header("fulmar-project"), "blue");
+    assert_eq!(sent.header("fulmar-source"), "client-alpha");
+    let (status, answer) = (sent.status.as_u16(), json_of(&sent));
     assert_eq!(status, 200);
     let expected = json!({"accepted":1,"duplicates":0,"refused":0,
         "events":[{"index":0,"id":"o-1","status":"accepted"}]});
@@ -207,6 +210,9 @@ async fn problem_of(rig: &EventsRig, headers: &[(&str, &str)], body: &[u8]) -> (
     )
 }
 
+/// Headers, body, status, code.
+type Row<'a> = (Vec<(&'a str, &'a str)>, &'a [u8], u16, &'a str);
+
 #[tokio::test]
 async fn faults_of_the_whole_request_are_problems() {
     let rig = EventsRig::start().await;
@@ -214,7 +220,7 @@ async fn faults_of_the_whole_request_are_problems() {
     let json = ("content-type", JSON);
     let many = format!("[{}1]", "1,".repeat(10_000));
     let too_long = vec![b' '; 8 * 1024 * 1024 + 1];
-    let table: Vec<(Vec<(&str, &str)>, &[u8], u16, &str)> = vec![
+    let table: Vec<Row<'_>> = vec![
         (vec![json], b"{}", 401, "unauthenticated"),
         (
             vec![json, ("authorization", "Bearer wrong")],
