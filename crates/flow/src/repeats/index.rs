@@ -24,11 +24,11 @@ pub struct RunSizes {
     pub run_ids_max: u64,
 }
 
-/// 65,536 young ids are 1 MiB in memory and in state. 16 Mi ids are a file of 280 MB and a filter
-/// of 25 MB, a tenth of what the index may have in all.
+/// 65,536 young ids are 1 MiB in memory and in state. 8 Mi ids are a file of 150 MB and a filter
+/// of 12 MB, a twentieth of what the index may have in all; 4 GiB hold about thirty of them.
 pub(super) const SIZES: RunSizes = RunSizes {
     young_ids_max: 1 << 16,
-    run_ids_max: 1 << 24,
+    run_ids_max: 1 << 23,
 };
 
 /// Runs beyond which the writer merges itself, so that a question never meets more filters.

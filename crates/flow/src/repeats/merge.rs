@@ -83,7 +83,7 @@ pub(super) fn pick(runs: &[RunEntry], sizes: &RunSizes, part_ms: i64) -> Option<
                 .filter(|run| level(run.ids, sizes) == bound)
                 .count();
             let found = if on_level >= FAN_IN {
-                pick_in_row(row, sizes, part_ms)
+                pick_in_row(row, bound, sizes, part_ms)
             } else {
                 None
             };
@@ -96,7 +96,14 @@ pub(super) fn pick(runs: &[RunEntry], sizes: &RunSizes, part_ms: i64) -> Option<
     None
 }
 
-fn pick_in_row(row: &[RunEntry], sizes: &RunSizes, part_ms: i64) -> Option<Range<usize>> {
+/// The oldest neighbours that fit together, two or more of them of the level itself: merging only
+/// smaller ones would rewrite those again and again once the level is full of largest runs.
+fn pick_in_row(
+    row: &[RunEntry],
+    bound: u32,
+    sizes: &RunSizes,
+    part_ms: i64,
+) -> Option<Range<usize>> {
     for begin in 0..row.len() {
         let (mut ids, mut end) = (row[begin].ids, begin + 1);
         let (mut first_ms, mut last_ms) = (row[begin].first_ms, row[begin].last_ms);
@@ -109,7 +116,8 @@ fn pick_in_row(row: &[RunEntry], sizes: &RunSizes, part_ms: i64) -> Option<Range
             }
             end += 1;
         }
-        if end - begin >= 2 {
+        let window = row[begin..end].iter();
+        if window.filter(|run| level(run.ids, sizes) == bound).count() >= 2 {
             return Some(begin..end);
         }
     }

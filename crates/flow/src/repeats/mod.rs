@@ -227,10 +227,7 @@ impl Repeats {
         while self.index.set().runs.len() >= RUNS_MAX && merge::merge_once(&self.index)? {}
         let set = self.index.set();
         let admitted = std::mem::take(&mut self.admitted);
-        let mut ids = Vec::with_capacity(set.young.len() + admitted.len());
-        ids.extend_from_slice(&set.young);
-        ids.extend_from_slice(&admitted);
-        ids.sort();
+        let ids = merge_sorted(&set.young, &admitted);
         let log_ms = log_time_ms.max(set.log_ms);
         let oldest_ms = self.young_first_ms.min(log_time_ms);
         let is_full = ids.len() as u64 >= self.index.sizes.young_ids_max;
@@ -385,6 +382,19 @@ impl Repeats {
     pub fn window_in_force_ms(&self) -> i64 {
         self.index.window_in_force_ms()
     }
+}
+
+fn merge_sorted(young: &[IdHash], admitted: &[IdHash]) -> Vec<IdHash> {
+    let mut ids = Vec::with_capacity(young.len() + admitted.len());
+    let mut young = young.iter().peekable();
+    for hash in admitted {
+        while let Some(known) = young.next_if(|known| *known < hash) {
+            ids.push(*known);
+        }
+        ids.push(*hash);
+    }
+    ids.extend(young);
+    ids
 }
 
 /// The bounds on disk and in memory, less what a merge needs while old and new exist together.
