@@ -15,6 +15,7 @@ mod frame;
 mod journal;
 mod lock;
 mod log;
+mod parse;
 mod read_only;
 mod reader;
 mod recover;

@@ -67,6 +67,11 @@ impl<'f> Walk<'f> {
         self.window.size = HEADERS_WINDOW_BYTES;
     }
 
+    /// Drops what is in memory, so that the next step reads the file anew.
+    pub(crate) fn forget(&mut self) {
+        self.window.bytes.clear();
+    }
+
     /// Checks the frame at [`Walk::byte`] and steps over it.
     pub(crate) fn step(&mut self) -> io::Result<Step> {
         let at = self.byte;

@@ -73,6 +73,7 @@ pub(crate) fn survey(
         depth,
         walk,
         marks: Vec::new(),
+        read_again: None,
         found: Survey {
             end_bytes: SEGMENT_HEADER_BYTES,
             end_offset: segment.first_offset,
@@ -97,6 +98,8 @@ struct Surveyor<'a> {
     /// Byte and offset of the frames since the proven position, to know the
     /// offset of the next one.
     marks: Vec<(u64, u64)>,
+    /// The place of a bad frame that was read a second time.
+    read_again: Option<u64>,
     found: Survey,
 }
 
@@ -154,8 +157,16 @@ impl Surveyor<'_> {
     /// In the last segment only a later header with a higher synced position
     /// makes a bad frame damage; else it is the torn tail, or the plain end.
     fn bad_in_open(&mut self, at: u64, reason: &'static str) -> io::Result<bool> {
-        self.marks.push((at, self.walk.offset));
         let behind = self.walk.look_behind(at, false)?;
+        // Beside a running server the bad frame may have been written after
+        // this place was read and before those behind it were: it is read
+        // again, and by now it must be there.
+        if behind.synced_bytes > at && self.read_again != Some(at) {
+            self.read_again = Some(at);
+            self.walk.forget();
+            return Ok(true);
+        }
+        self.marks.push((at, self.walk.offset));
         if behind.synced_bytes <= at {
             self.prove(behind.synced_bytes);
             self.found.torn_bytes = behind.content_end - at;
@@ -238,5 +249,60 @@ impl Surveyor<'_> {
             }
             .to_owned(),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::{Log, LogConfig, Records, segment};
+
+    #[test]
+    fn frames_that_are_written_during_the_walk_are_no_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = LogConfig {
+            disk_floor_bytes: Some(0),
+            ..LogConfig::default()
+        };
+        let log = Log::open(dir.path(), config).unwrap();
+        let journal = log.journal(Topic::Events);
+        // The second frame is larger than what a walk has in memory.
+        for size in [10, 400_000, 10, 10] {
+            let mut records = Records::new();
+            records.push(0, &vec![7; size]);
+            journal.append_blocking(records).unwrap();
+        }
+        drop(journal);
+        log.close();
+        let listed = segment::list(&dir.path().join("events"), Topic::Events).unwrap();
+        let whole = std::fs::read(&listed[0].path).unwrap();
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .read(true)
+            .open(&listed[0].path);
+        let file = file.unwrap();
+        file.write_all_at(&vec![0; 1 << 20], 4096 + 128).unwrap();
+        let mut frames = 0;
+        let mut write_the_rest = |at: u64, _: &FrameHeader| {
+            if at == 4096 {
+                file.write_all_at(&whole, 0).unwrap();
+            }
+            frames += 1;
+            true
+        };
+        let found = survey(
+            Topic::Events,
+            &listed[0],
+            &file,
+            Bound::Open,
+            Depth::Whole,
+            &mut write_the_rest,
+        );
+        let found = found.unwrap();
+        assert!(found.damages.is_empty(), "{:?}", found.damages);
+        assert_eq!(found.end_offset, 4);
+        assert!(frames >= 5, "four of records and a seal");
     }
 }

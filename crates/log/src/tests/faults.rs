@@ -14,7 +14,7 @@ const CHILD_DIR: &str = "FULMAR_TEST_CHILD_DIR";
 const THREADS: usize = 3;
 const APPENDS: usize = 14;
 /// Kill points tried of each kind; all of them with `FULMAR_TORTURE` set.
-const SAMPLE: u64 = 10;
+const SAMPLE: u64 = 24;
 
 fn child_config() -> LogConfig {
     let mut config = config(8192);
