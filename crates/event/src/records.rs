@@ -35,6 +35,12 @@ impl Records {
         }
     }
 
+    /// An empty run in the memory of `buffer`.
+    pub fn reusing(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self { buffer, count: 0 }
+    }
+
     /// Opens a record; write its bytes to the end of [`Records::buffer`].
     #[inline]
     pub fn begin(&mut self, partition: u16) -> Mark {

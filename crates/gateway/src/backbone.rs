@@ -35,14 +35,20 @@ pub trait Backbone: Send + Sync + 'static {
     /// Appends all records as one, atomically over their partitions.
     fn append(&self, records: Records) -> Appending;
 
-    /// An empty buffer for the next records, one that was used before if the
-    /// backbone keeps any.
-    fn buffer(&self) -> Records {
-        Records::new()
+    /// An empty buffer for the next records, about `bytes` of them; in the memory
+    /// of earlier ones if the backbone keeps any.
+    fn buffer(&self, bytes: usize) -> Records {
+        Records::with_capacity(bytes)
     }
 }
 
 impl Backbone for Arc<Journal> {
+    fn buffer(&self, bytes: usize) -> Records {
+        let mut records = Journal::buffer(self);
+        records.buffer().reserve(bytes);
+        records
+    }
+
     fn append(&self, records: Records) -> Appending {
         let append = Journal::append(self, records);
         Box::pin(async move {

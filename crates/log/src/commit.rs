@@ -251,6 +251,7 @@ impl Committer {
                 append_time_ms,
             });
             first_offset += u64::from(pending.count);
+            self.shared.spares.give(pending.payload);
             // The caller may have gone; the records stay.
             let _ = pending.answer.send(answer);
         }
@@ -259,6 +260,7 @@ impl Committer {
     fn answer_failed(&self, group: Vec<Pending>, error: &LogError) {
         self.release_bytes(&group);
         for pending in group {
+            self.shared.spares.give(pending.payload);
             let _ = pending.answer.send(Err(error.clone()));
         }
     }

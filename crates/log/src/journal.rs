@@ -16,6 +16,7 @@ use crate::reader::{Extent, Extents, Reader, merge_ranges};
 use crate::recover::recover;
 use crate::shared::{Pending, Queue, Shared, View, lock};
 use crate::space::DiskGuard;
+use crate::spares::Spares;
 use crate::stats::{Counters, add, get};
 use crate::{Chunk, Damage, JournalStats, LogConfig, Topic};
 use fulmar_event::Records;
@@ -76,6 +77,7 @@ impl Journal {
             accepted: RwLock::new(Arc::from([])),
             damages: Mutex::default(),
             counters: Counters::default(),
+            spares: Spares::default(),
             broken: AtomicBool::new(found.must_roll),
         });
         add(&shared.counters.torn_tail_bytes, found.torn_bytes);
@@ -134,6 +136,11 @@ impl Journal {
             Ok(answer) => Append::waiting(topic, answer),
             Err(error) => Append::ready(topic, Err(error)),
         }
+    }
+
+    /// An empty run for the next append, in the memory of one that was written.
+    pub fn buffer(&self) -> Records {
+        Records::reusing(self.shared.spares.take())
     }
 
     fn enqueue(&self, records: Records) -> Result<oneshot::Receiver<Result<Appended>>> {

@@ -25,6 +25,7 @@ mod scan;
 mod segment;
 mod shared;
 mod space;
+mod spares;
 mod stats;
 mod survey;
 mod topic;

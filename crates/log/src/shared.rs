@@ -11,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 use crate::error::{LogError, Result};
 use crate::segment::SegmentFile;
 use crate::space::DiskGuard;
+use crate::spares::Spares;
 use crate::stats::Counters;
 use crate::{Appended, Damage, LogConfig, Topic};
 
@@ -91,6 +92,7 @@ pub(crate) struct Shared {
     pub accepted: RwLock<Arc<[Range<u64>]>>,
     pub damages: Mutex<Vec<Damage>>,
     pub counters: Counters,
+    pub spares: Spares,
     pub broken: std::sync::atomic::AtomicBool,
 }
 

@@ -249,7 +249,7 @@ impl AgentsDoor {
             control_offset: sender.control_offset,
             partition: partition_of(sender.agent_id.as_bytes(), self.config.partitions),
         };
-        let mut records = parts.backbone.buffer();
+        let mut records = parts.backbone.buffer(records_bytes(body.len()));
         let admitted = admit_batch(&body, &rules, &mut records)?;
         let now_ns = parts.clock.monotonic_ns();
         parts
@@ -296,6 +296,12 @@ impl Handler for AgentsDoor {
     fn route(&self, path: &str) -> &'static str {
         if path == PATH { PATH } else { "other" }
     }
+}
+
+/// About how many bytes the records of a body take: the stamp and the framing
+/// come to each event.
+fn records_bytes(body_bytes: usize) -> usize {
+    body_bytes + body_bytes / 2
 }
 
 fn lag_seconds(now: Timestamp, event_time: Timestamp) -> f64 {

@@ -106,7 +106,7 @@ impl Storing<'_> {
 
     fn records(&self, fresh: &[&Candidate<'_>]) -> Records {
         let door = self.door;
-        let mut records = door.parts.backbone.buffer();
+        let mut records = door.parts.backbone.buffer(0);
         for candidate in fresh {
             let event = &candidate.event;
             let key = event.key.as_deref().unwrap_or(&candidate.id);
