@@ -4,6 +4,9 @@ use std::sync::Mutex;
 
 use crate::error::RegistryError;
 
+/// What a replay calls with the offset and the bytes of each record.
+pub type EachRecord<'a> = dyn FnMut(u64, &[u8]) -> Result<(), RegistryError> + 'a;
+
 /// An append-only log of control records, kept for ever (R1).
 pub trait ControlLog: Send + Sync {
     /// Appends one record and returns its offset once it is durable (I1).
@@ -16,10 +19,7 @@ pub trait ControlLog: Send + Sync {
     ///
     /// # Errors
     /// `Log` when the topic cannot be read, or what `each` returns.
-    fn replay(
-        &self,
-        each: &mut dyn FnMut(u64, &[u8]) -> Result<(), RegistryError>,
-    ) -> Result<(), RegistryError>;
+    fn replay(&self, each: &mut EachRecord<'_>) -> Result<(), RegistryError>;
 }
 
 /// A control topic in memory, for tests of those who use a registry.
@@ -35,10 +35,7 @@ impl ControlLog for MemoryLog {
         Ok(records.len() as u64 - 1)
     }
 
-    fn replay(
-        &self,
-        each: &mut dyn FnMut(u64, &[u8]) -> Result<(), RegistryError>,
-    ) -> Result<(), RegistryError> {
+    fn replay(&self, each: &mut EachRecord<'_>) -> Result<(), RegistryError> {
         let records = self.records.lock().expect("no holder panics").clone();
         for (offset, bytes) in records.iter().enumerate() {
             each(offset as u64, bytes)?;
@@ -52,10 +49,7 @@ impl<T: ControlLog> ControlLog for std::sync::Arc<T> {
         (**self).append(bytes)
     }
 
-    fn replay(
-        &self,
-        each: &mut dyn FnMut(u64, &[u8]) -> Result<(), RegistryError>,
-    ) -> Result<(), RegistryError> {
+    fn replay(&self, each: &mut EachRecord<'_>) -> Result<(), RegistryError> {
         (**self).replay(each)
     }
 }

@@ -14,7 +14,7 @@ mod registry;
 mod state;
 
 pub use change::{AgentState, Change, Entry, FORMAT};
-pub use control::{ControlLog, MemoryLog};
+pub use control::{ControlLog, EachRecord, MemoryLog};
 pub use error::RegistryError;
 pub use key::{ApiKey, KeyHash, Scope, Scopes, prefix_of};
 pub use registry::{DEFAULT_PROJECT, Minted, ROTATION_OVERLAP_MS_DEFAULT, Registry};
