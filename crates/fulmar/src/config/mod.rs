@@ -1,0 +1,124 @@
+//! Configuration: `fulmar.toml`, environment and flags over the defaults of one table.
+//!
+//! Flags win over the environment, which wins over the file, which wins over the defaults. Every
+//! problem is reported at once.
+
+mod nearest;
+mod rules;
+mod settings;
+mod table;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::path::{Path, PathBuf};
+
+pub use settings::{Settings, Source};
+pub use table::{KEYS, Kind};
+pub use value::{Value, duration_text, parse_duration_ms, size_text};
+
+use crate::exit::Failure;
+
+/// Rates of one identity; 0 lifts a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// Requests a second.
+    pub requests: u64,
+    /// Events a second.
+    pub events: u64,
+    /// Body bytes a second.
+    pub bytes: u64,
+}
+
+/// The configuration, typed. Built only from settings without problems.
+#[derive(Clone, Debug)]
+pub struct Config {
+    settings: Settings,
+}
+
+impl Config {
+    /// Reads the layers and checks them.
+    ///
+    /// # Errors
+    /// Every problem, one a line, exit code 64.
+    pub fn load(file: Option<&Path>, flags: &[(String, String)]) -> Result<Self, Failure> {
+        let mut settings = Settings::defaults();
+        if let Some(path) = file {
+            match std::fs::read_to_string(path) {
+                Ok(text) => settings.add_file(&text, &path.display().to_string()),
+                Err(error) => settings.problems.push(format!("{}: {error}", path.display())),
+            }
+        }
+        settings.add_environment(std::env::vars());
+        for (name, text) in flags {
+            settings.add_flag(name, text);
+        }
+        Self::check(settings)
+    }
+
+    /// Checks what single values cannot show.
+    ///
+    /// # Errors
+    /// Every problem of the settings and between them, one a line, exit code 64.
+    pub fn check(mut settings: Settings) -> Result<Self, Failure> {
+        let mut problems = std::mem::take(&mut settings.problems);
+        let config = Self { settings };
+        rules::check(&config, &mut problems);
+        if problems.is_empty() {
+            return Ok(config);
+        }
+        let count = problems.len();
+        let word = if count == 1 { "problem" } else { "problems" };
+        let list = problems.join("\n  ");
+        Err(Failure::usage(format!("the configuration has {count} {word}:\n  {list}")))
+    }
+
+    /// The settings behind it, for printing.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A key of kind `Bool`.
+    pub fn flag(&self, name: &str) -> bool {
+        match self.settings.get(name) {
+            Value::Bool(value) => *value,
+            other => unreachable!("{name} is no flag: {other}"),
+        }
+    }
+
+    /// A key of kind `Count`, `Size` (bytes) or `Duration` (milliseconds).
+    pub fn number(&self, name: &str) -> u64 {
+        match self.settings.get(name) {
+            Value::Count(value) | Value::Size(value) | Value::Duration(value) => *value,
+            other => unreachable!("{name} is no number: {other}"),
+        }
+    }
+
+    /// A key of kind `Duration`.
+    pub fn duration(&self, name: &str) -> std::time::Duration {
+        std::time::Duration::from_millis(self.number(name))
+    }
+
+    /// A key of kind `Text`, `Choice` or `Address`.
+    pub fn text(&self, name: &str) -> &str {
+        match self.settings.get(name) {
+            Value::Text(text) | Value::Secret(text) => text,
+            other => unreachable!("{name} is no text: {other}"),
+        }
+    }
+
+    /// A key of kind `Path`, or `None` when unset.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        let text = self.text(name);
+        (!text.is_empty()).then(|| PathBuf::from(text))
+    }
+
+    /// The three rates of a section: `agents`, `keys` or `projects`.
+    pub fn rates(&self, section: &str) -> Rates {
+        Rates {
+            requests: self.number(&format!("{section}.requests_per_second")),
+            events: self.number(&format!("{section}.events_per_second")),
+            bytes: self.number(&format!("{section}.bytes_per_second")),
+        }
+    }
+}
