@@ -2,7 +2,12 @@
 
 use std::sync::Mutex;
 
+use fulmar_log::{Journal, LogError, Records};
+
 use crate::error::RegistryError;
+
+/// Bytes of the topic that one read takes: control records are a few hundred bytes each.
+const READ_BYTES_MAX: usize = 1 << 20;
 
 /// What a replay calls with the offset and the bytes of each record.
 pub type EachRecord<'a> = dyn FnMut(u64, &[u8]) -> Result<(), RegistryError> + 'a;
@@ -20,6 +25,31 @@ pub trait ControlLog: Send + Sync {
     /// # Errors
     /// `Log` when the topic cannot be read, or what `each` returns.
     fn replay(&self, each: &mut EachRecord<'_>) -> Result<(), RegistryError>;
+}
+
+impl ControlLog for Journal {
+    fn append(&self, bytes: &[u8]) -> Result<u64, RegistryError> {
+        let mut records = Records::new();
+        records.push(0, bytes);
+        Ok(self.append_blocking(records)?.first_offset)
+    }
+
+    fn replay(&self, each: &mut EachRecord<'_>) -> Result<(), RegistryError> {
+        let mut position = self.start();
+        while let Some(chunk) = self.read(position, READ_BYTES_MAX)? {
+            for record in &chunk {
+                each(record.offset, record.bytes)?;
+            }
+            position = chunk.end_offset();
+        }
+        Ok(())
+    }
+}
+
+impl From<LogError> for RegistryError {
+    fn from(error: LogError) -> Self {
+        Self::Log(Box::new(error))
+    }
 }
 
 /// A control topic in memory, for tests of those who use a registry.
