@@ -1,12 +1,44 @@
-//! The `fulmar` binary.
+//! The `fulmar` binary: configuration, wiring, operations listener, command line.
+
 #![cfg_attr(test, allow(clippy::unwrap_used))]
-#![allow(dead_code)]
+
 mod addresses;
+mod admin;
+mod cli;
 mod client;
 mod config;
+mod core;
 mod data_dir;
 mod exit;
 mod keys;
 mod pki;
 mod place;
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::Cli;
+use crate::exit::Exit;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers, on standard output; the rest is wrong usage.
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    match cli.run() {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            cli::output::note(format_args!("fulmar: {failure}"));
+            failure.exit.into()
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The command line: one tree, one file per family of commands.
+
+mod completions;
+mod config;
+pub mod output;
+mod pki;
+mod registry;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::Outcome;
+
+/// Fulmar: events in, durable before the answer, stored exactly once, queryable.
+#[derive(Parser, Debug)]
+#[command(
+    name = "fulmar",
+    version,
+    disable_help_subcommand = true,
+    after_help = "A first run:\n  \
+        fulmar serve                                     # everything, with embedded defaults\n  \
+        fulmar send --door agents --format sshd --rebase /var/log/auth.log\n  \
+        fulmar query \"select auth_outcome, count(*) from security_events group by 1\"\n  \
+        fulmar verify                                    # proves that nothing is lost or doubled\n\n\
+        Exit codes: 0 done; 1 failed; 64 usage or configuration; 75 the folder is locked and no\n\
+        server answers. `send`: 2 some refused. `verify`: 10 damage, 11 lost, 12 doubled, 13 foreign."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Projects(registry::ProjectsArgs),
+    Keys(registry::KeysArgs),
+    Agents(registry::AgentsArgs),
+    Pki(pki::PkiArgs),
+    Config(config::ConfigArgs),
+    Completions(completions::CompletionsArgs),
+}
+
+impl Cli {
+    /// Runs the command that was given.
+    pub fn run(self) -> Outcome {
+        match self.command {
+            Command::Projects(args) => args.run(),
+            Command::Keys(args) => args.run(),
+            Command::Agents(args) => args.run(),
+            Command::Pki(args) => args.run(),
+            Command::Config(args) => args.run(),
+            Command::Completions(args) => args.run(),
+        }
+    }
+}

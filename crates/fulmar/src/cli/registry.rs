@@ -1,0 +1,264 @@
+//! `fulmar projects`, `fulmar keys`, `fulmar agents`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use fulmar_registry::{AgentState, DEFAULT_PROJECT, Scope};
+use serde_json::{Value, json};
+
+use super::output::{note, print_json, print_table, to_terminal};
+use crate::admin::{AgentsRequest, KeysRequest, ProjectsRequest};
+use crate::config::parse_duration_ms;
+use crate::core::ask;
+use crate::data_dir::{create_private_dir, write_private};
+use crate::exit::{Context as _, Exit, Failure, Outcome};
+use crate::place::PlaceArgs;
+
+/// Projects: the unit of isolation. An agent's tenant is a project.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fulmar projects create shop\n  fulmar projects list --json")]
+pub struct ProjectsArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    #[command(subcommand)]
+    command: ProjectsCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum ProjectsCommand {
+    /// List every project.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Create a project.
+    Create {
+        /// Its id: letters, digits, `.`, `_` and `-`, at most 64.
+        project: String,
+    },
+}
+
+/// API keys. A key is written to a file; it is printed to a terminal only.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fulmar keys create shop                        # ingest key of the project default\n  \
+    fulmar keys create ops --scope admin --out ops.key\n  \
+    fulmar keys rotate shop --overlap 24h          # the old key works for another day\n  \
+    fulmar keys revoke fulmar_0a1b2c3d4e5f")]
+pub struct KeysArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    #[command(subcommand)]
+    command: KeysCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum KeysCommand {
+    /// List every key by its public first part; never the key.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Create a key for a client. The client is the source of what the key sends.
+    Create {
+        /// The client's name.
+        client: String,
+        /// Project that the client sends into.
+        #[arg(long, default_value = DEFAULT_PROJECT)]
+        project: String,
+        /// What the key may do; may be given twice.
+        #[arg(long, value_name = "ingest|admin", default_value = "ingest")]
+        scope: Vec<Scope>,
+        /// File to write the key to; default CLIENT.key in the data folder's keys/.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Create the successor of a client's key; the old one expires after the overlap.
+    Rotate {
+        /// The client's name.
+        client: String,
+        /// Project of the client.
+        #[arg(long, default_value = DEFAULT_PROJECT)]
+        project: String,
+        /// How long the old key stays valid.
+        #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = overlap_ms)]
+        overlap: i64,
+        /// File to write the key to; default CLIENT.key in the data folder's keys/.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Let a key open nothing from now on.
+    Revoke {
+        /// Its public first part, as `keys list` shows it.
+        prefix: String,
+    },
+}
+
+/// The roster of agents. It decides who is let in once `agents.admission = roster` is set.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fulmar agents register web-1 --project shop\n  \
+    fulmar agents disable web-1                    # refused until enabled again\n  \
+    fulmar agents revoke web-1                     # refused for ever")]
+pub struct AgentsArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    #[command(subcommand)]
+    command: AgentsCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum AgentsCommand {
+    /// Register an agent, active.
+    Register {
+        /// Its id: the common name of its certificate.
+        agent: String,
+        /// Its tenant.
+        #[arg(long, default_value = DEFAULT_PROJECT)]
+        project: String,
+    },
+    /// List the roster.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let a disabled agent in again.
+    Enable {
+        /// Its id.
+        agent: String,
+    },
+    /// Refuse an agent until it is enabled again.
+    Disable {
+        /// Its id.
+        agent: String,
+    },
+    /// Refuse an agent for ever.
+    Revoke {
+        /// Its id.
+        agent: String,
+    },
+}
+
+fn overlap_ms(text: &str) -> Result<i64, String> {
+    let ms = parse_duration_ms(text).ok_or("takes a duration such as 24h")?;
+    i64::try_from(ms).map_err(|_| "is too long".to_owned())
+}
+
+impl ProjectsArgs {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        match self.command {
+            ProjectsCommand::List { json } => {
+                let answer = ask(&self.place, "projects", &ProjectsRequest::List {})?;
+                print_list(&answer, "projects", &["project", "created"], json)
+            }
+            ProjectsCommand::Create { project } => {
+                let request = ProjectsRequest::Create { project };
+                print_json(&ask(&self.place, "projects", &request)?)
+            }
+        }
+    }
+}
+
+impl KeysArgs {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        let (request, client, out) = match self.command {
+            KeysCommand::List { json } => {
+                let answer = ask(&self.place, "keys", &KeysRequest::List {})?;
+                let columns =
+                    ["prefix", "project", "client", "scopes", "live", "created", "last_used"];
+                return print_list(&answer, "keys", &columns, json);
+            }
+            KeysCommand::Revoke { prefix } => {
+                return print_json(&ask(&self.place, "keys", &KeysRequest::Revoke { prefix })?);
+            }
+            KeysCommand::Create { client, project, scope, out } => {
+                let request =
+                    KeysRequest::Create { project, client: client.clone(), scopes: scope };
+                (request, client, out)
+            }
+            KeysCommand::Rotate { client, project, overlap, out } => {
+                let request =
+                    KeysRequest::Rotate { project, client: client.clone(), overlap_ms: overlap };
+                (request, client, out)
+            }
+        };
+        let out = self.key_path(&client, out)?;
+        let answer = ask(&self.place, "keys", &request)?;
+        hand_over(&answer, &out)
+    }
+
+    /// Where the new key goes; told before it is made, so that none is made for nobody.
+    fn key_path(&self, client: &str, out: Option<PathBuf>) -> Result<PathBuf, Failure> {
+        if let Some(path) = out {
+            return Ok(path);
+        }
+        if self.place.server.is_some() {
+            return Err(Failure::usage("with --server, --out names the file for the new key"));
+        }
+        let folder = self.place.data.dir().keys();
+        create_private_dir(&folder).context(format!("cannot make {}", folder.display()))?;
+        if client.contains(['/', '\\']) {
+            return Err(Failure::usage(format!("`{client}` is no name of a client")));
+        }
+        Ok(folder.join(format!("{client}.key")))
+    }
+}
+
+/// Writes a new key to its file, 0600, and tells where; the key itself only to a terminal.
+fn hand_over(answer: &Value, out: &Path) -> Outcome {
+    let Some(key) = answer["key"].as_str() else {
+        return Err(Failure::new("the server's answer holds no key"));
+    };
+    write_private(out, format!("{key}\n").as_bytes())
+        .context(format!("cannot write {}", out.display()))?;
+    let shown = json!({
+        "prefix": answer["prefix"],
+        "project": answer["project"],
+        "client": answer["client"],
+        "file": out.display().to_string(),
+        "revision": answer["revision"],
+    });
+    print_json(&shown)?;
+    if to_terminal() {
+        note(format_args!("key: {key}"));
+    }
+    Ok(Exit::Done)
+}
+
+impl AgentsArgs {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        let set = |agent: String, state| AgentsRequest::Set { agent, state };
+        let request = match self.command {
+            AgentsCommand::List { json } => {
+                let answer = ask(&self.place, "agents", &AgentsRequest::List {})?;
+                let columns = ["agent", "project", "state", "registered"];
+                return print_list(&answer, "agents", &columns, json);
+            }
+            AgentsCommand::Register { agent, project } => {
+                AgentsRequest::Register { agent, project }
+            }
+            AgentsCommand::Enable { agent } => set(agent, AgentState::Active),
+            AgentsCommand::Disable { agent } => set(agent, AgentState::Disabled),
+            AgentsCommand::Revoke { agent } => set(agent, AgentState::Revoked),
+        };
+        print_json(&ask(&self.place, "agents", &request)?)
+    }
+}
+
+/// Prints the list of an answer: the array as JSON, else a table.
+fn print_list(answer: &Value, member: &str, columns: &[&str], json: bool) -> Outcome {
+    if json {
+        return print_json(&answer[member]);
+    }
+    if answer[member].as_array().is_some_and(Vec::is_empty) {
+        note(format_args!("no {member}"));
+        return Ok(Exit::Done);
+    }
+    print_table(&answer[member], columns)
+}
