@@ -7,7 +7,7 @@ mod admin;
 mod cli;
 mod client;
 mod config;
-mod core;
+mod node;
 mod data_dir;
 mod exit;
 mod keys;

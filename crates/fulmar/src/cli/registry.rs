@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::output::{note, print_json, print_table, to_terminal};
 use crate::admin::{AgentsRequest, KeysRequest, ProjectsRequest};
 use crate::config::parse_duration_ms;
-use crate::core::ask;
+use crate::node::ask;
 use crate::data_dir::{create_private_dir, write_private};
 use crate::exit::{Context as _, Exit, Failure, Outcome};
 use crate::place::PlaceArgs;
@@ -187,26 +187,26 @@ impl KeysArgs {
                 (request, client, out)
             }
         };
-        let out = self.key_path(&client, out)?;
+        let out = key_path(&self.place, &client, out)?;
         let answer = ask(&self.place, "keys", &request)?;
         hand_over(&answer, &out)
     }
+}
 
-    /// Where the new key goes; told before it is made, so that none is made for nobody.
-    fn key_path(&self, client: &str, out: Option<PathBuf>) -> Result<PathBuf, Failure> {
-        if let Some(path) = out {
-            return Ok(path);
-        }
-        if self.place.server.is_some() {
-            return Err(Failure::usage("with --server, --out names the file for the new key"));
-        }
-        let folder = self.place.data.dir().keys();
-        create_private_dir(&folder).context(format!("cannot make {}", folder.display()))?;
-        if client.contains(['/', '\\']) {
-            return Err(Failure::usage(format!("`{client}` is no name of a client")));
-        }
-        Ok(folder.join(format!("{client}.key")))
+/// Where the new key goes; told before it is made, so that none is made for nobody.
+fn key_path(place: &PlaceArgs, client: &str, out: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    if let Some(path) = out {
+        return Ok(path);
     }
+    if place.server.is_some() {
+        return Err(Failure::usage("with --server, --out names the file for the new key"));
+    }
+    let folder = place.data.dir().keys();
+    create_private_dir(&folder).context(format!("cannot make {}", folder.display()))?;
+    if client.contains(['/', '\\']) {
+        return Err(Failure::usage(format!("`{client}` is no name of a client")));
+    }
+    Ok(folder.join(format!("{client}.key")))
 }
 
 /// Writes a new key to its file, 0600, and tells where; the key itself only to a terminal.
