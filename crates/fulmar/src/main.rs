@@ -13,6 +13,7 @@ mod exit;
 mod keys;
 mod pki;
 mod place;
+mod serve;
 
 use std::process::ExitCode;
 

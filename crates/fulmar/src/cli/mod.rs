@@ -6,6 +6,8 @@ pub mod output;
 mod pki;
 mod registry;
 
+pub use config::ConfigSource;
+
 use clap::{Parser, Subcommand};
 
 use crate::exit::Outcome;
@@ -31,6 +33,7 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Serve(Box<crate::serve::ServeArgs>),
     Projects(registry::ProjectsArgs),
     Keys(registry::KeysArgs),
     Agents(registry::AgentsArgs),
@@ -43,6 +46,7 @@ impl Cli {
     /// Runs the command that was given.
     pub fn run(self) -> Outcome {
         match self.command {
+            Command::Serve(args) => args.run(),
             Command::Projects(args) => args.run(),
             Command::Keys(args) => args.run(),
             Command::Agents(args) => args.run(),

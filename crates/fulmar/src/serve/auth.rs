@@ -1,0 +1,44 @@
+//! Keys at the operator's routes, and refusals as RFC 9457 problem details.
+
+use fulmar_gateway::http::{Answer, answer, no_store};
+use fulmar_registry::{Grant, Registry, Scope};
+use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{HeaderMap, StatusCode};
+
+use crate::admin::now_ms;
+
+const PROBLEM: &str = "application/problem+json";
+
+/// A refusal as problem details.
+pub fn problem(status: StatusCode, code: &str, detail: &str) -> Answer {
+    let body = serde_json::json!({
+        "type": "about:blank",
+        "title": status.canonical_reason().unwrap_or("error"),
+        "status": status.as_u16(),
+        "code": code,
+        "detail": detail,
+    });
+    no_store(answer(status, PROBLEM, body.to_string()))
+}
+
+/// What the request's bearer key opens, or the refusal: 401 without a known key, 403 without the
+/// scope.
+pub fn admit(registry: &Registry, headers: &HeaderMap, scope: Scope) -> Result<Grant, Answer> {
+    let key = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, key)| key.trim());
+    let Some(grant) = key.and_then(|key| registry.grant(key, now_ms())) else {
+        let detail = "a known key is needed: Authorization: Bearer KEY";
+        let mut refused = problem(StatusCode::UNAUTHORIZED, "unauthenticated", detail);
+        refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        return Err(refused);
+    };
+    if !grant.scopes.allow(scope) {
+        let detail = format!("the key lacks the scope {}", scope.as_str());
+        return Err(problem(StatusCode::FORBIDDEN, "forbidden", &detail));
+    }
+    Ok(grant)
+}

@@ -1,0 +1,114 @@
+//! The listeners: bound, told, served, drained.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_gateway::http::Handler;
+use fulmar_gateway::server::{Drain, DrainReport, DrainTrigger, Server, ServerLimits, drain};
+use fulmar_gateway::tls::Tls;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::doors::{self, Shared};
+use super::live::Live;
+use super::ops::Ops;
+use super::public::Public;
+use super::{Told, metrics, shutdown};
+use crate::addresses::Addresses;
+use crate::data_dir::DataDir;
+use crate::exit::{Context as _, Failure};
+use crate::pki::Pki;
+
+/// Connections of the operations listener: probes, a scraper, an operator.
+const OPS_CONNECTIONS_MAX: usize = 64;
+
+/// A listener at work.
+pub struct Listening {
+    /// Starts its drain.
+    pub drain: DrainTrigger,
+    /// Ends with it.
+    pub task: JoinHandle<DrainReport>,
+}
+
+/// All listeners at work. The operations listener outlives the doors, so that draining is seen.
+pub struct Listeners {
+    /// The public listener.
+    pub public: Listening,
+    /// The agents listener.
+    pub agents: Listening,
+    /// The operations listener.
+    pub ops: Listening,
+}
+
+/// Serves until a signal, then drains. True when the drain was complete.
+pub async fn run(
+    live: Arc<Live>,
+    data: &DataDir,
+    pki: &Pki,
+    told: &Told,
+) -> Result<bool, Failure> {
+    // Before ready: a signal that comes at once must already find its handler.
+    let signals = shutdown::Signals::listen()?;
+    let shared = Shared::new(&live.config);
+    let agents_tls = doors::agents_tls(&live.config, pki, &shared)?;
+    let public_tls = doors::public_tls(&live.config, &shared)?;
+
+    // All three are bound before any serves: a port that is taken is told before a client comes.
+    let ops = bind(&live, "ops.address").await?;
+    let public = bind(&live, "public.address").await?;
+    let agents = bind(&live, "agents.address").await?;
+    let addresses = Addresses {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        public: public.local_addr()?.to_string(),
+        agents: agents.local_addr()?.to_string(),
+        ops: ops.local_addr()?.to_string(),
+        public_tls: public_tls.is_some(),
+    };
+
+    let limits = doors::server_limits(&live.config);
+    let ops_limits = ServerLimits { connections_max: OPS_CONNECTIONS_MAX, ..limits };
+    let registry = metrics::registry(&live, &shared.metrics);
+    let ops_handler = Ops::new(Arc::clone(&live), registry);
+    let public_handler = Public::new(Arc::clone(&live));
+    let agents_handler = doors::agents(&live, &shared);
+    let listeners = Listeners {
+        ops: serve("ops", ops_handler, None, ops_limits, &shared, ops),
+        public: serve("public", public_handler, public_tls, limits, &shared, public),
+        agents: serve("agents", agents_handler, Some(agents_tls), limits, &shared, agents),
+    };
+    let sampler = tokio::spawn(sample(Arc::clone(&live)));
+
+    addresses.write(data)?;
+    told.print(data, &addresses);
+    let complete = shutdown::run(&live, data, listeners, signals).await;
+    sampler.abort();
+    Ok(complete)
+}
+
+async fn bind(live: &Live, name: &str) -> Result<TcpListener, Failure> {
+    let address = live.config.text(name);
+    TcpListener::bind(address).await.context(format!("cannot listen on {address} ({name})"))
+}
+
+fn serve<H: Handler>(
+    name: &'static str,
+    handler: H,
+    tls: Option<Arc<Tls>>,
+    limits: ServerLimits,
+    shared: &Shared,
+    listener: TcpListener,
+) -> Listening {
+    let (trigger, end): (DrainTrigger, Drain) = drain();
+    let metrics = Arc::clone(&shared.metrics);
+    let server = Server::new(name, Arc::new(handler), tls, limits, metrics);
+    let task = tokio::spawn(server.run(listener, end));
+    Listening { drain: trigger, task }
+}
+
+async fn sample(live: Arc<Live>) {
+    let mut every = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        every.tick().await;
+        live.sample();
+    }
+}

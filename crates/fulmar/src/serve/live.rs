@@ -1,0 +1,118 @@
+//! What the listeners of a running server share.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use fulmar_flow::{FoldHandle, State};
+use fulmar_log::{Journal, Topic, disk};
+use fulmar_registry::Registry;
+
+use super::logs::LevelSwitch;
+use crate::config::Config;
+
+/// Seconds over which rates are taken: long enough to be calm, short enough to be of now.
+const RATE_SECONDS: usize = 10;
+
+/// What the listeners of a running server share.
+pub struct Live {
+    /// The configuration in force.
+    pub config: Config,
+    /// The data folder.
+    pub folder: PathBuf,
+    /// The journals, in the order of [`Topic::ALL`].
+    pub journals: Vec<Arc<Journal>>,
+    /// Committed state.
+    pub state: Arc<State>,
+    /// Projects, keys and agents.
+    pub registry: Arc<Registry>,
+    /// The fold that fills the tables.
+    pub writer: FoldHandle,
+    /// Changes the log level.
+    pub level: LevelSwitch,
+    /// Milliseconds since the epoch when the server began.
+    pub started_ms: i64,
+    /// Set first at a stop, so that it is seen before any door closes.
+    pub draining: AtomicBool,
+    /// Positions of the last seconds.
+    pub samples: Mutex<VecDeque<Sample>>,
+}
+
+/// Where the log and the writer stood at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    at: Instant,
+    logged: u64,
+    position: u64,
+}
+
+/// Records a second over the last seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Rates {
+    /// Made durable in the log.
+    pub logged_per_second: f64,
+    /// Given their durable result by the writer.
+    pub written_per_second: f64,
+}
+
+impl Live {
+    /// The journal of a topic.
+    pub fn journal(&self, topic: Topic) -> &Arc<Journal> {
+        self.journals
+            .iter()
+            .find(|journal| journal.topic() == topic)
+            .expect("every topic has a journal from the start")
+    }
+
+    /// Why the server cannot accept durably now; `None` when it can.
+    pub fn unready(&self) -> Option<&'static str> {
+        if self.draining.load(Ordering::SeqCst) {
+            return Some("draining");
+        }
+        if self.journal(Topic::Events).stats().broken {
+            return Some("degraded");
+        }
+        match disk::space(&self.folder) {
+            Ok(space) if space.free_bytes >= disk_floor(space.total_bytes) => None,
+            _ => Some("degraded"),
+        }
+    }
+
+    /// Takes a sample; called once a second.
+    pub fn sample(&self) {
+        let sample = Sample {
+            at: Instant::now(),
+            logged: self.journal(Topic::Events).end(),
+            position: self.writer.position(),
+        };
+        let mut samples = self.samples.lock().expect("no holder panics");
+        samples.push_back(sample);
+        while samples.len() > RATE_SECONDS + 1 {
+            samples.pop_front();
+        }
+    }
+
+    /// Rates over the samples.
+    pub fn rates(&self) -> Rates {
+        let samples = self.samples.lock().expect("no holder panics");
+        let (Some(first), Some(last)) = (samples.front(), samples.back()) else {
+            return Rates::default();
+        };
+        let seconds = last.at.duration_since(first.at).as_secs_f64();
+        if seconds <= 0.0 {
+            return Rates::default();
+        }
+        let rate = |from: u64, to: u64| to.saturating_sub(from) as f64 / seconds;
+        Rates {
+            logged_per_second: rate(first.logged, last.logged),
+            written_per_second: rate(first.position, last.position),
+        }
+    }
+}
+
+/// Free bytes below which doors refuse: the larger of 512 MiB and 3 % of the disk (L3).
+pub fn disk_floor(total_bytes: u64) -> u64 {
+    (512 << 20).max(total_bytes / 100 * 3)
+}

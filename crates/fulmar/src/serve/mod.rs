@@ -1,0 +1,216 @@
+//! The server: an ordered list of what starts when, and the reverse of it at a stop.
+
+mod auth;
+mod doors;
+mod listeners;
+mod live;
+mod logs;
+mod metrics;
+mod ops;
+mod public;
+mod roster;
+mod shutdown;
+mod status;
+mod stub_writer;
+
+use std::collections::VecDeque;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use fulmar_flow::{BlockLimits, start_fold};
+use fulmar_log::{FolderLock, LogError, Topic, lock_folder};
+
+use crate::addresses::{Addresses, reachable};
+use crate::admin::now_ms;
+use crate::cli::ConfigSource;
+use crate::config::Config;
+use crate::data_dir::DataDir;
+use crate::exit::{Context as _, Exit, Failure, Outcome};
+use crate::keys;
+use crate::node::{Node, log_config};
+use crate::pki::Pki;
+use crate::place::DataArg;
+use live::Live;
+
+/// How long a start waits for the lock: commands beside no server hold it for a moment.
+const LOCK_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Run the server: doors, log, tables, operations listener.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fulmar serve                                       # everything in ./fulmar-data\n  \
+    fulmar serve --data /var/lib/fulmar --config /etc/fulmar.toml\n  \
+    fulmar serve --public 127.0.0.1:0 --agents 127.0.0.1:0 --ops 127.0.0.1:0   # free ports\n\n\
+    The last line of the start, on standard error: ready public=… agents=… ops=…\n\
+    A first signal drains and stops; a second one ends at once.")]
+pub struct ServeArgs {
+    #[command(flatten)]
+    data: DataArg,
+    #[command(flatten)]
+    source: ConfigSource,
+    /// Public listener; sets public.address.
+    #[arg(long, value_name = "ADDR")]
+    public: Option<String>,
+    /// Agents listener; sets agents.address.
+    #[arg(long, value_name = "ADDR")]
+    agents: Option<String>,
+    /// Operations listener; sets ops.address.
+    #[arg(long, value_name = "ADDR")]
+    ops: Option<String>,
+    /// Least level that is logged; sets server.log_level.
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// Shape of log lines, text or json; sets server.log_format.
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+}
+
+impl ServeArgs {
+    /// The configuration in force.
+    fn config(&self) -> Result<Config, Failure> {
+        let named = [
+            ("public.address", &self.public),
+            ("agents.address", &self.agents),
+            ("ops.address", &self.ops),
+            ("server.log_level", &self.log_level),
+            ("server.log_format", &self.log_format),
+        ];
+        let mut flags = self.source.set.clone();
+        for (name, value) in named {
+            flags.extend(value.clone().map(|value| (name.to_owned(), value)));
+        }
+        Config::load(self.source.config.as_deref(), &flags)
+    }
+
+    /// Runs the server until a signal.
+    pub fn run(self) -> Outcome {
+        // 1. The configuration: nothing is touched before it is sound.
+        let config = self.config()?;
+        let level =
+            logs::start(config.text("server.log_level"), config.text("server.log_format"))?;
+        let started_ms = now_ms();
+
+        // 2. The folder: its lock before anything in it is read (L4), then its version.
+        let data = self.data.dir();
+        data.create()?;
+        let lock = take_lock(&data)?;
+        data.claim()?;
+        Addresses::remove(&data);
+
+        // 3. Certificates, made for a start when there are none and none are configured.
+        let pki = Pki::new(data.pki());
+        let mut told = Told::default();
+        if config.path("agents.tls_cert").is_none() && pki.init()? {
+            told.pki = Some(data.pki());
+        }
+
+        // 4. Log, state, registry; the keys of a first start.
+        let node = Node::open(data.clone(), lock, log_config(&config))?;
+        told.keys = keys::ensure(&data, &node.registry, &config, now_ms())?;
+
+        // 5. The writer, from its committed position.
+        let limits = block_limits(&config);
+        let events = node.log.journal(Topic::Events);
+        let fold = stub_writer::Stub;
+        let writer = start_fold(fold, events, Arc::clone(&node.state), limits)?;
+        node.log.start_retention();
+
+        // 6. The listeners, and the word that they are there.
+        let live = Arc::new(Live {
+            folder: data.root().to_path_buf(),
+            journals: Topic::ALL.iter().map(|topic| node.log.journal(*topic)).collect(),
+            state: Arc::clone(&node.state),
+            registry: Arc::clone(&node.registry),
+            writer,
+            level,
+            started_ms,
+            draining: AtomicBool::new(false),
+            samples: Mutex::new(VecDeque::new()),
+            config,
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .thread_name("fulmar")
+            .build()
+            .context("cannot start the runtime")?;
+        let complete = runtime.block_on(listeners::run(Arc::clone(&live), &data, &pki, &told))?;
+
+        // 7. All doors are closed and everything is stored: close the log, give the folder back.
+        drop(runtime);
+        drop(live);
+        node.close();
+        if !complete {
+            return Err(Failure::new("the stop was cut short; the next start goes on from the log"));
+        }
+        tracing::info!("stopped");
+        Ok(Exit::Done)
+    }
+}
+
+/// What a first start made, for the hint before ready.
+#[derive(Debug, Default)]
+pub struct Told {
+    pki: Option<PathBuf>,
+    keys: Vec<PathBuf>,
+}
+
+impl Told {
+    /// Tells a person what was made and where to send and look, then the one line for machines.
+    pub fn print(&self, data: &DataDir, addresses: &Addresses) {
+        let mut out = std::io::stderr().lock();
+        let mut line = |text: String| {
+            let _ = writeln!(out, "{text}");
+        };
+        if let Some(pki) = &self.pki {
+            line(format!("made a development set of certificates in {}", pki.display()));
+        }
+        for path in &self.keys {
+            line(format!("made the key {}", path.display()));
+            // A key in clear is for eyes only: never into a file or a log.
+            if std::io::stderr().is_terminal()
+                && let Ok(key) = keys::read_file(path)
+            {
+                line(format!("  {key}"));
+            }
+        }
+        let folder = data.root().display();
+        line(format!("send   fulmar send --data {folder} --door agents --format sshd --rebase FILE"));
+        line(format!(
+            "       curl -H \"Authorization: Bearer $(cat {folder}/keys/ingest.key)\" \
+             -d '{{\"type\":\"hello\"}}' http://{}/v1/events",
+            reachable(&addresses.public)
+        ));
+        line(format!("look   fulmar query --data {folder} \"select * from security_events limit 10\""));
+        line(format!("       fulmar status --data {folder}"));
+        line(format!(
+            "ready public={} agents={} ops={}",
+            addresses.public, addresses.agents, addresses.ops
+        ));
+    }
+}
+
+fn block_limits(config: &Config) -> BlockLimits {
+    BlockLimits {
+        rows: config.number("writer.block_rows"),
+        bytes: config.number("writer.block_bytes"),
+        age_ms: i64::try_from(config.number("writer.block_age")).unwrap_or(i64::MAX),
+    }
+}
+
+fn take_lock(data: &DataDir) -> Result<FolderLock, Failure> {
+    let began = Instant::now();
+    loop {
+        match lock_folder(data.root()) {
+            Ok(lock) => return Ok(lock),
+            Err(error @ LogError::Locked { .. }) if began.elapsed() > LOCK_TIME_MAX => {
+                return Err(Failure::locked(error.to_string()));
+            }
+            Err(LogError::Locked { .. }) => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The public listener: the doors for everyone, and the operator's routes behind the admin scope.
+
+use std::sync::Arc;
+
+use fulmar_gateway::http::{Answer, Handler, Peer, answer, method_not_allowed, no_store, not_found};
+use fulmar_registry::{RegistryError, Scope};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::header::HeaderValue;
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use serde_json::Value;
+
+use super::auth::{admit, problem};
+use super::live::Live;
+use super::status;
+use crate::client::VERSION_HEADER;
+use crate::node::{AdminError, answer_admin};
+
+/// Longest body of an admin request or a query, in bytes.
+const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// How long a request that bears a revision waits until it is applied (R2).
+const REVISION_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
+/// The header of a revision.
+const REVISION: &str = "fulmar-revision";
+/// Start of the admin routes.
+const ADMIN: &str = "/v1/admin/";
+
+/// What the public listener serves.
+pub struct Public {
+    live: Arc<Live>,
+}
+
+impl Public {
+    /// The handler of the listener.
+    pub fn new(live: Arc<Live>) -> Self {
+        Self { live }
+    }
+
+    async fn operate(&self, request: Request<Incoming>) -> Answer {
+        if request.method() != Method::POST {
+            return method_not_allowed("POST");
+        }
+        if let Err(refused) = admit(&self.live.registry, request.headers(), Scope::Admin) {
+            return refused;
+        }
+        if let Err(refused) = self.await_revision(request.headers()).await {
+            return refused;
+        }
+        let path = request.uri().path().to_owned();
+        let body = match read_json(request).await {
+            Ok(body) => body,
+            Err(refused) => return refused,
+        };
+        let Some(area) = path.strip_prefix(ADMIN) else {
+            return not_found();
+        };
+        self.admin(area.to_owned(), body).await
+    }
+
+    /// The registry and the state are read and written with syncs: not on this thread.
+    async fn admin(&self, area: String, body: Value) -> Answer {
+        let live = Arc::clone(&self.live);
+        let answered = tokio::task::spawn_blocking(move || match area.as_str() {
+            "status" => status::of_server(&live).map_err(|failure| {
+                problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", &failure.to_string())
+            }),
+            area => answer_admin(&live.registry, area, body).map_err(|error| of_admin(&error)),
+        })
+        .await;
+        let value = match answered {
+            Ok(Ok(value)) => value,
+            Ok(Err(refused)) => return refused,
+            Err(_) => return problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "a defect"),
+        };
+        let mut response = json_answer(&value);
+        let revision = self.live.registry.current().revision;
+        response.headers_mut().insert(REVISION, HeaderValue::from(revision));
+        response
+    }
+
+    /// R2: a request that bears a revision waits until this door has applied it.
+    async fn await_revision(&self, headers: &HeaderMap) -> Result<(), Answer> {
+        let Some(wanted) = headers.get(REVISION) else {
+            return Ok(());
+        };
+        let Some(wanted) = wanted.to_str().ok().and_then(|text| text.parse::<u64>().ok()) else {
+            let detail = "Fulmar-Revision takes a number";
+            return Err(problem(StatusCode::BAD_REQUEST, "bad_revision", detail));
+        };
+        let mut watching = self.live.registry.watch_revision();
+        let applied = watching.wait_for(|revision| *revision >= wanted);
+        match tokio::time::timeout(REVISION_WAIT, applied).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => {
+                let detail = "this revision is not applied here yet";
+                Err(problem(StatusCode::SERVICE_UNAVAILABLE, "revision_not_applied", detail))
+            }
+        }
+    }
+}
+
+/// 200 with JSON.
+pub fn json_answer(value: &Value) -> Answer {
+    no_store(answer(StatusCode::OK, "application/json", value.to_string()))
+}
+
+async fn read_json(request: Request<Incoming>) -> Result<Value, Answer> {
+    let body = Limited::new(request.into_body(), REQUEST_BYTES_MAX).collect().await;
+    let Ok(body) = body else {
+        let detail = format!("the body is over {REQUEST_BYTES_MAX} bytes or broke off");
+        return Err(problem(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &detail));
+    };
+    serde_json::from_slice(&body.to_bytes()).map_err(|error| {
+        let detail = format!("the body is not JSON: {error}");
+        problem(StatusCode::BAD_REQUEST, "malformed", &detail)
+    })
+}
+
+fn of_admin(error: &AdminError) -> Answer {
+    let (status, code) = match error {
+        AdminError::NoSuchArea(_) => (StatusCode::NOT_FOUND, "not_found"),
+        AdminError::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed"),
+        AdminError::Registry(RegistryError::Unknown { .. }) => (StatusCode::NOT_FOUND, "unknown"),
+        AdminError::Registry(RegistryError::Exists { .. }) => (StatusCode::CONFLICT, "exists"),
+        AdminError::Registry(RegistryError::Log(_)) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "log_unavailable")
+        }
+        AdminError::Registry(_) => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
+    };
+    problem(status, code, &error.to_string())
+}
+
+impl Handler for Public {
+    async fn handle(&self, request: Request<Incoming>, _peer: &Arc<Peer>) -> Answer {
+        let path = request.uri().path();
+        let mut response = match path {
+            path if path.starts_with(ADMIN) => self.operate(request).await,
+            _ => not_found(),
+        };
+        let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
+        response.headers_mut().insert(VERSION_HEADER, version);
+        response
+    }
+
+    fn route(&self, path: &str) -> &'static str {
+        match path {
+            "/v1/admin/projects" => "/v1/admin/projects",
+            "/v1/admin/keys" => "/v1/admin/keys",
+            "/v1/admin/agents" => "/v1/admin/agents",
+            "/v1/admin/quarantine" => "/v1/admin/quarantine",
+            "/v1/admin/lake" => "/v1/admin/lake",
+            "/v1/admin/status" => "/v1/admin/status",
+            "/v1/query" => "/v1/query",
+            _ => "other",
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The stop, in its order: not ready, settle, doors, writer, ops. A second signal ends at once.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fulmar_log::Topic;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, timeout_at};
+
+use super::listeners::{Listeners, Listening};
+use super::live::Live;
+use crate::addresses::Addresses;
+use crate::data_dir::DataDir;
+use crate::exit::{Context as _, Failure};
+
+/// What is kept of the bound for the writer, when the doors use up their share.
+const WRITER_SHARE_MIN: Duration = Duration::from_secs(2);
+
+/// SIGINT and SIGTERM.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// From now on signals no longer end the process by themselves.
+    pub fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// The next signal.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Waits for a signal, then stops everything in order. True when nothing was cut short and
+/// everything logged has its durable result (S5).
+pub async fn run(
+    live: &Arc<Live>,
+    data: &DataDir,
+    listeners: Listeners,
+    mut signals: Signals,
+) -> bool {
+    signals.next().await;
+    // Readiness first, so that whoever balances load sees it before a door closes.
+    live.draining.store(true, Ordering::SeqCst);
+    tracing::info!("draining");
+    tokio::spawn(async move {
+        signals.next().await;
+        eprintln!("fulmar: second signal, ending at once");
+        std::process::exit(1);
+    });
+    tokio::time::sleep(live.config.duration("server.settle")).await;
+
+    let bound = live.config.duration("server.shutdown_timeout");
+    let end = Instant::now() + bound;
+    let Listeners { public, agents, ops } = listeners;
+    public.drain.start();
+    agents.drain.start();
+    let doors_end = end - WRITER_SHARE_MIN.min(bound / 2);
+    let public = finish("public", public, doors_end).await;
+    let agents = finish("agents", agents, doors_end).await;
+
+    // Nobody can append any more: what the log holds now is all that there is to store.
+    let stored = stop_writer(live, end).await;
+    Addresses::remove(data);
+    ops.drain.start();
+    let ops = finish("ops", ops, end).await;
+    public && agents && stored && ops
+}
+
+/// Waits for a listener's requests in flight; false when some were cut.
+async fn finish(name: &str, listening: Listening, end: Instant) -> bool {
+    match timeout_at(end, listening.task).await {
+        Ok(Ok(report)) if report.connections_cut == 0 => true,
+        Ok(Ok(report)) => {
+            tracing::warn!(listener = name, cut = report.connections_cut, "connections were cut");
+            false
+        }
+        Ok(Err(error)) => {
+            tracing::error!(listener = name, %error, "the listener failed");
+            false
+        }
+        Err(_) => {
+            tracing::warn!(listener = name, "requests in flight were cut");
+            false
+        }
+    }
+}
+
+async fn stop_writer(live: &Arc<Live>, end: Instant) -> bool {
+    let writer = live.writer.clone();
+    let stopping = tokio::task::spawn_blocking(move || writer.stop());
+    if timeout_at(end, stopping).await.is_err() {
+        tracing::warn!(lag = live.writer.stats().lag, "the writer was stopped before the end");
+        let writer = live.writer.clone();
+        let _ = tokio::task::spawn_blocking(move || writer.stop_now()).await;
+        return false;
+    }
+    let drained = live.writer.position() == live.journal(Topic::Events).end();
+    if !drained {
+        tracing::warn!(stats = ?live.writer.stats(), "the writer did not reach the log's end");
+    }
+    drained
+}

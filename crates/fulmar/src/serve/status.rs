@@ -1,0 +1,44 @@
+//! The status document: ledger, lag, backlog, disk, rates, windows.
+
+use fulmar_flow::Ledger;
+use fulmar_log::{JournalStats, Topic, disk};
+use serde_json::{Value, json};
+
+use super::live::{Live, disk_floor};
+use crate::admin::time_text;
+use crate::exit::Failure;
+
+/// The name of the fold that fills the tables, in committed state.
+pub const WRITER: &str = "writer";
+
+/// The status of a running server.
+pub fn of_server(live: &Live) -> Result<Value, Failure> {
+    let events = live.journal(Topic::Events);
+    // The position first: the end can only have grown since, so that the ledger is never ahead.
+    let writer = live.writer.stats();
+    let ledger = Ledger::read(&live.state, WRITER, events.end())?;
+    let topics: Vec<JournalStats> = live.journals.iter().map(|journal| journal.stats()).collect();
+    let space = disk::space(&live.folder)?;
+    let log_bytes: u64 = topics.iter().map(|topic| topic.bytes).sum();
+    Ok(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "id": live.config.text("server.id"),
+        "state": live.unready().unwrap_or("ready"),
+        "started": time_text(live.started_ms),
+        "ledger": ledger,
+        "balanced": ledger.balances(),
+        "lag": ledger.backlog,
+        "backlog": ledger.backlog,
+        "rates": live.rates(),
+        "disk": {
+            "free_bytes": space.free_bytes,
+            "total_bytes": space.total_bytes,
+            "floor_bytes": disk_floor(space.total_bytes),
+            "log_bytes": log_bytes,
+            "state_bytes": live.state.disk_bytes()?,
+        },
+        "registry_revision": live.registry.current().revision,
+        "folds": [writer],
+        "topics": topics,
+    }))
+}
