@@ -15,7 +15,7 @@ use crate::keys;
 #[derive(Args, Clone, Debug)]
 pub struct DataArg {
     /// Data folder.
-    #[arg(long, value_name = "DIR", env = "FULMAR_DATA", default_value = "./fulmar-data")]
+    #[arg(long, global = true, value_name = "DIR", env = "FULMAR_DATA", default_value = "./fulmar-data")]
     pub data: PathBuf,
 }
 
@@ -33,13 +33,13 @@ pub struct PlaceArgs {
     pub data: DataArg,
     /// Public listener of a server elsewhere, such as https://fulmar.example:8080. The key comes
     /// from --key-file or FULMAR_KEY.
-    #[arg(long, value_name = "URL", env = "FULMAR_SERVER")]
+    #[arg(long, global = true, value_name = "URL", env = "FULMAR_SERVER")]
     pub server: Option<String>,
     /// File that holds the API key for --server.
-    #[arg(long, value_name = "FILE", env = "FULMAR_KEY_FILE")]
+    #[arg(long, global = true, value_name = "FILE", env = "FULMAR_KEY_FILE")]
     pub key_file: Option<PathBuf>,
     /// Authority that signed the certificate of an https:// server (PEM).
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 }
 

@@ -40,7 +40,8 @@ pub fn encode(registry: &Registry) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// One family with one value per label set. Labels are fixed words, never ids (bounded).
+/// One family: one value without labels, or one per label set. Labels are fixed words, never ids,
+/// so that their number is bounded (I7).
 struct Family<'a> {
     name: &'a str,
     help: &'a str,
@@ -56,7 +57,11 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, family: Family<'_>) -> Result<(), 
         MetricType::Gauge,
     )?;
     for (labels, value) in family.rows {
-        ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
+        let value = ConstGauge::new(value);
+        if labels.is_empty() {
+            return value.encode(metric);
+        }
+        value.encode(metric.encode_family(&labels)?)?;
     }
     Ok(())
 }
@@ -69,7 +74,11 @@ fn counter(encoder: &mut DescriptorEncoder<'_>, family: Family<'_>) -> Result<()
         MetricType::Counter,
     )?;
     for (labels, value) in family.rows {
-        ConstCounter::new(value).encode(metric.encode_family(&labels)?)?;
+        let value = ConstCounter::new(value);
+        if labels.is_empty() {
+            return value.encode(metric);
+        }
+        value.encode(metric.encode_family(&labels)?)?;
     }
     Ok(())
 }
