@@ -3,43 +3,54 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fulmar_flow::State;
+use fulmar_flow::repeats::{Repeats, RepeatsConfig, RepeatsReader};
+use fulmar_flow::{BlockLimits, FoldHandle, State, start_fold};
 use fulmar_log::{BytesMax, FolderLock, Log, LogConfig, LogError, Topic};
-use fulmar_registry::{Registry, RegistryError};
+use fulmar_registry::Registry;
+use fulmar_store::{Lake, LakeConfig, Writer};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::admin::{self, now_ms};
+use crate::admin::{Desk, apply_losses, now_ms};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Failure};
 use crate::place::{Place, PlaceArgs};
 
-/// The log, the state and the registry of a folder that this process holds.
+/// Milliseconds of a day, for settings that are durations here and days there.
+const DAY_MS: u64 = 86_400_000;
+
+/// Everything of a folder that this process holds.
 pub struct Node {
     /// The folder.
     pub data: DataDir,
+    /// The configuration in force.
+    pub config: Config,
     /// Its topics.
     pub log: Log,
     /// Committed state of the folds.
     pub state: Arc<State>,
     /// Projects, keys and agents.
     pub registry: Arc<Registry>,
+    /// The tables' files.
+    pub lake: Lake,
     /// Last, so that it goes last: nobody else may open what is above before it is closed.
     lock: FolderLock,
 }
 
+/// The fold that fills the tables, and what can be read of it.
+pub struct WriterParts {
+    /// The running fold.
+    pub handle: FoldHandle,
+    /// Its index of repeats, for doors (X3).
+    pub repeats: RepeatsReader,
+}
+
 impl Node {
-    /// Opens a folder whose lock this process holds (L4): log, registry, state.
-    pub fn open(data: DataDir, lock: FolderLock, config: LogConfig) -> Result<Self, Failure> {
-        data.claim()?;
-        let log = Log::open(&data.log(), config)?;
-        let registry = Registry::open(log.journal(Topic::Control))?;
-        registry.ensure_default_project(now_ms())?;
-        let state = State::open(&data.state())
-            .context(format!("cannot open {}", data.state().display()))?;
-        Ok(Self { data, log, state: Arc::new(state), registry: Arc::new(registry), lock })
+    /// Opens a folder whose lock this process holds (L4): log, registry, state, lake.
+    pub fn open(data: DataDir, lock: FolderLock, config: Config) -> Result<Self, Failure> {
+        let log_config = log_config(&config);
+        Self::open_with(data, lock, config, log_config)
     }
 
     /// As [`Node::open`], for a command beside no server: the folder itself says how many
@@ -52,12 +63,74 @@ impl Node {
         if let Some(partitions) = partitions_of(&data, &log_config)? {
             log_config.partitions = partitions;
         }
-        Self::open(data, lock, log_config)
+        Self::open_with(data, lock, config, log_config)
+    }
+
+    fn open_with(
+        data: DataDir,
+        lock: FolderLock,
+        config: Config,
+        log_config: LogConfig,
+    ) -> Result<Self, Failure> {
+        data.claim()?;
+        let log = Log::open(&data.log(), log_config)?;
+        let registry = Registry::open(log.journal(Topic::Control))?;
+        registry.ensure_default_project(now_ms())?;
+        let state = State::open(&data.state())
+            .context(format!("cannot open {}", data.state().display()))?;
+        let state = Arc::new(state);
+        let lake = Lake::open(data.root(), Arc::clone(&state), lake_config(&config))?;
+        let node =
+            Self { data, config, log, state, registry: Arc::new(registry), lake, lock };
+        apply_losses(&node.registry, &node.journals());
+        Ok(node)
+    }
+
+    /// The journals of all topics.
+    pub fn journals(&self) -> Vec<Arc<fulmar_log::Journal>> {
+        Topic::ALL.iter().map(|topic| self.log.journal(*topic)).collect()
+    }
+
+    /// Starts the fold that fills the tables, from its committed position.
+    pub fn start_writer(&self) -> Result<WriterParts, Failure> {
+        let config = &self.config;
+        let limits = RepeatsConfig {
+            window_ms: i64::try_from(config.number("repeats.window")).unwrap_or(i64::MAX),
+            disk_bytes_max: config.number("repeats.disk_max"),
+            memory_bytes_max: config.number("repeats.memory_max"),
+        };
+        let index = Repeats::open(&self.data.root().join("repeats"), &self.state, limits)?;
+        let repeats = index.reader();
+        let fold = Writer::new(self.lake.clone(), index, self.log.journal(Topic::Quarantine));
+        let events = self.log.journal(Topic::Events);
+        let state = Arc::clone(&self.state);
+        let handle = start_fold(fold, events, state, block_limits(config))?;
+        Ok(WriterParts { handle, repeats })
+    }
+
+    /// Runs the writer to the log's end; false when it could not get there.
+    pub fn store_all(&self) -> Result<bool, Failure> {
+        let compaction = self.lake.start_compaction()?;
+        let writer = self.start_writer()?;
+        writer.handle.stop();
+        compaction.stop();
+        Ok(writer.handle.position() == self.log.journal(Topic::Events).end())
+    }
+
+    /// What admin requests are answered from.
+    pub fn desk(&self, writer: Option<FoldHandle>) -> Desk {
+        Desk {
+            registry: Arc::clone(&self.registry),
+            journals: self.journals(),
+            lake: self.lake.clone(),
+            writer,
+        }
     }
 
     /// Closes the log cleanly, then gives the folder back.
     pub fn close(self) {
         self.log.close();
+        drop(self.lake);
         drop(self.state);
         drop(self.lock);
     }
@@ -76,7 +149,7 @@ fn partitions_of(data: &DataDir, config: &LogConfig) -> Result<Option<u16>, Fail
 }
 
 /// The log's settings out of the configuration.
-pub fn log_config(config: &Config) -> LogConfig {
+fn log_config(config: &Config) -> LogConfig {
     let mut log = LogConfig::default();
     log.partitions = u16::try_from(config.number("log.partitions")).unwrap_or(u16::MAX);
     log.events.age_max = Some(config.duration("log.events_age_max"));
@@ -90,46 +163,35 @@ pub fn log_config(config: &Config) -> LogConfig {
     log
 }
 
+fn lake_config(config: &Config) -> LakeConfig {
+    let days = |name: &str| u32::try_from(config.number(name) / DAY_MS).unwrap_or(u32::MAX);
+    LakeConfig {
+        security_events_days: days("lake.security_events_age_max"),
+        messages_days: days("lake.messages_age_max"),
+        file_bytes_max: config.number("lake.file_bytes_max"),
+        ..LakeConfig::default()
+    }
+}
+
+fn block_limits(config: &Config) -> BlockLimits {
+    BlockLimits {
+        rows: config.number("writer.block_rows"),
+        bytes: config.number("writer.block_bytes"),
+        age_ms: i64::try_from(config.number("writer.block_age")).unwrap_or(i64::MAX),
+    }
+}
+
 /// Asks for something of the admin interface: of the running server, or of the folder itself.
 pub fn ask<T: Serialize>(place: &PlaceArgs, area: &str, request: &T) -> Result<Value, Failure> {
     let body = serde_json::to_value(request)?;
     match place.resolve()? {
-        Place::Server(client) => {
-            block_on(client.post_json(&format!("/v1/admin/{area}"), &body))?
-        }
+        Place::Server(client) => block_on(client.post_json(&format!("/v1/admin/{area}"), &body))?,
         Place::Folder(data, lock) => {
             let node = Node::open_as_made(data, lock)?;
-            let answer = answer_admin(&node.registry, area, body);
+            let answer = node.desk(None).answer(area, body);
             node.close();
             answer.map_err(|error| Failure::new(error.to_string()))
         }
-    }
-}
-
-/// Why an admin request was not answered.
-#[derive(Debug, thiserror::Error)]
-pub enum AdminError {
-    /// There is no such area.
-    #[error("no admin area `{0}`")]
-    NoSuchArea(String),
-    /// The request is not one.
-    #[error("the request cannot be read: {0}")]
-    Malformed(#[from] serde_json::Error),
-    /// The registry refused.
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-}
-
-/// Answers a request of the admin interface.
-pub fn answer_admin(registry: &Registry, area: &str, body: Value) -> Result<Value, AdminError> {
-    fn read<T: DeserializeOwned>(body: Value) -> Result<T, AdminError> {
-        Ok(serde_json::from_value(body)?)
-    }
-    match area {
-        "projects" => Ok(admin::projects(registry, read(body)?, now_ms())?),
-        "keys" => Ok(admin::keys(registry, read(body)?, now_ms())?),
-        "agents" => Ok(admin::agents(registry, read(body)?, now_ms())?),
-        other => Err(AdminError::NoSuchArea(other.to_owned())),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::admin::now_ms;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::keys;
-use crate::node::{Node, log_config};
+use crate::node::Node;
 use crate::pki::Pki;
 use crate::place::DataArg;
 
@@ -38,8 +38,8 @@ impl InitArgs {
         if pki.init()? {
             note(format_args!("made certificates in {}", data.pki().display()));
         }
-        let node = Node::open(data.clone(), lock, log_config(&config))?;
-        for path in keys::ensure(&data, &node.registry, &config, now_ms())? {
+        let node = Node::open(data.clone(), lock, config)?;
+        for path in keys::ensure(&data, &node.registry, &node.config, now_ms())? {
             note(format_args!("made the key {}", path.display()));
         }
         node.close();

@@ -2,9 +2,11 @@
 
 mod completions;
 mod config;
+mod init;
 pub mod output;
 mod pki;
 mod registry;
+mod send;
 
 pub use config::ConfigSource;
 
@@ -34,6 +36,8 @@ pub struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Serve(Box<crate::serve::ServeArgs>),
+    Init(init::InitArgs),
+    Send(Box<send::SendArgs>),
     Projects(registry::ProjectsArgs),
     Keys(registry::KeysArgs),
     Agents(registry::AgentsArgs),
@@ -47,6 +51,8 @@ impl Cli {
     pub fn run(self) -> Outcome {
         match self.command {
             Command::Serve(args) => args.run(),
+            Command::Init(args) => args.run(),
+            Command::Send(args) => args.run(),
             Command::Projects(args) => args.run(),
             Command::Keys(args) => args.run(),
             Command::Agents(args) => args.run(),

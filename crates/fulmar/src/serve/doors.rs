@@ -61,7 +61,7 @@ pub fn agents(live: &Live, shared: &Shared) -> AgentsDoor {
     let limits = budget_limits(config.rates("agents"));
     let parts = AgentsParts {
         backbone: Arc::new(Arc::clone(live.journal(Topic::Events))),
-        roster: Arc::new(RegistryRoster::new(Arc::clone(&live.registry), admission)),
+        roster: Arc::new(RegistryRoster::new(Arc::clone(live.registry()), admission)),
         budgets: Arc::new(Budgets::new("agents", limits, Arc::clone(&shared.metrics))),
         capacity: Arc::clone(&shared.capacity),
         pool: Arc::clone(&shared.pool),

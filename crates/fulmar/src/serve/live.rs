@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use fulmar_flow::repeats::RepeatsReader;
 use fulmar_flow::{FoldHandle, State};
 use fulmar_log::{Journal, Topic, disk};
 use fulmar_registry::Registry;
 
 use super::logs::LevelSwitch;
+use crate::admin::Desk;
 use crate::config::Config;
 
 /// Seconds over which rates are taken: long enough to be calm, short enough to be of now.
@@ -22,14 +24,14 @@ pub struct Live {
     pub config: Config,
     /// The data folder.
     pub folder: PathBuf,
-    /// The journals, in the order of [`Topic::ALL`].
-    pub journals: Vec<Arc<Journal>>,
+    /// What admin requests are answered from.
+    pub desk: Desk,
     /// Committed state.
     pub state: Arc<State>,
-    /// Projects, keys and agents.
-    pub registry: Arc<Registry>,
     /// The fold that fills the tables.
     pub writer: FoldHandle,
+    /// The writer's index of repeats (X3).
+    pub repeats: RepeatsReader,
     /// Changes the log level.
     pub level: LevelSwitch,
     /// Milliseconds since the epoch when the server began.
@@ -60,10 +62,12 @@ pub struct Rates {
 impl Live {
     /// The journal of a topic.
     pub fn journal(&self, topic: Topic) -> &Arc<Journal> {
-        self.journals
-            .iter()
-            .find(|journal| journal.topic() == topic)
-            .expect("every topic has a journal from the start")
+        self.desk.journal(topic)
+    }
+
+    /// Projects, keys and agents.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.desk.registry
     }
 
     /// Why the server cannot accept durably now; `None` when it can.

@@ -13,8 +13,10 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use fulmar_store::lake::TableStats;
+use fulmar_store::writer::WRITER;
+
 use super::live::Live;
-use super::status::WRITER;
 
 /// Everything that is read from the parts at each scrape, so that it is never out of date.
 struct Parts(Arc<Live>);
@@ -89,7 +91,8 @@ impl Collector for Parts {
         encode_process(live, &mut encoder)?;
         encode_ledger(live, &mut encoder)?;
         encode_writer(live, &mut encoder)?;
-        encode_topics(live, &mut encoder)
+        encode_topics(live, &mut encoder)?;
+        encode_lake(live, &mut encoder)
     }
 }
 
@@ -120,7 +123,7 @@ fn encode_process(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<()
         name: "fulmar_registry_revision",
         help: "Control records applied",
         unit: None,
-        rows: vec![(vec![], live.registry.current().revision as f64)],
+        rows: vec![(vec![], live.registry().current().revision as f64)],
     })
 }
 
@@ -188,7 +191,7 @@ fn encode_writer(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(),
 }
 
 fn encode_topics(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-    let stats: Vec<JournalStats> = live.journals.iter().map(|journal| journal.stats()).collect();
+    let stats: Vec<JournalStats> = live.desk.journals.iter().map(|journal| journal.stats()).collect();
     let rows = |value: fn(&JournalStats) -> u64| {
         stats.iter().map(|s| (vec![("topic", s.topic.name())], value(s) as f64)).collect()
     };
@@ -215,6 +218,35 @@ fn encode_topics(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(),
     ];
     for (name, help, value) in counters {
         counter(encoder, Family { name, help, unit: None, rows: rows(value) })?;
+    }
+    Ok(())
+}
+
+fn encode_lake(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    let stats = live.desk.lake.stats();
+    let rows = |value: fn(&TableStats) -> u64| {
+        stats.tables.iter().map(|t| (vec![("table", t.table)], value(t) as f64)).collect()
+    };
+    let gauges: [(&str, &str, fn(&TableStats) -> u64); 4] = [
+        ("fulmar_table_files", "Committed files", |t| t.files),
+        ("fulmar_table_uncompacted_files", "Files that wait for compaction", |t| {
+            t.uncompacted_files
+        }),
+        ("fulmar_table_rows", "Rows", |t| t.rows),
+        ("fulmar_table_size_bytes", "Bytes of the files", |t| t.bytes),
+    ];
+    for (name, help, value) in gauges {
+        gauge(encoder, Family { name, help, unit: None, rows: rows(value) })?;
+    }
+    let counters = [
+        ("fulmar_compaction_merges", "Merges done", stats.merges),
+        ("fulmar_compaction_rows", "Rows that merges read", stats.rows_merged),
+        ("fulmar_compaction_repeats", "Rows removed as repeats", stats.repeats_removed),
+        ("fulmar_retention_rows", "Rows removed for their age", stats.rows_expired),
+    ];
+    for (name, help, value) in counters {
+        let rows = vec![(vec![], value as f64)];
+        counter(encoder, Family { name, help, unit: None, rows })?;
     }
     Ok(())
 }

@@ -11,7 +11,6 @@ mod public;
 mod roster;
 mod shutdown;
 mod status;
-mod stub_writer;
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write as _};
@@ -21,8 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use fulmar_flow::{BlockLimits, start_fold};
-use fulmar_log::{FolderLock, LogError, Topic, lock_folder};
+use fulmar_log::{FolderLock, LogError, lock_folder};
 
 use crate::addresses::{Addresses, reachable};
 use crate::admin::now_ms;
@@ -31,7 +29,7 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Exit, Failure, Outcome};
 use crate::keys;
-use crate::node::{Node, log_config};
+use crate::node::Node;
 use crate::pki::Pki;
 use crate::place::DataArg;
 use live::Live;
@@ -108,29 +106,28 @@ impl ServeArgs {
             told.pki = Some(data.pki());
         }
 
-        // 4. Log, state, registry; the keys of a first start.
-        let node = Node::open(data.clone(), lock, log_config(&config))?;
-        told.keys = keys::ensure(&data, &node.registry, &config, now_ms())?;
+        // 4. Log, registry, state, lake; the keys of a first start.
+        let node = Node::open(data.clone(), lock, config)?;
+        told.keys = keys::ensure(&data, &node.registry, &node.config, now_ms())?;
 
-        // 5. The writer, from its committed position.
-        let limits = block_limits(&config);
-        let events = node.log.journal(Topic::Events);
-        let fold = stub_writer::Stub;
-        let writer = start_fold(fold, events, Arc::clone(&node.state), limits)?;
+        // 5. Compaction, then the writer from its committed position, then retention: it may
+        //    remove nothing before every fold has said where it stands (L3).
+        let compaction = node.lake.start_compaction()?;
+        let writer = node.start_writer()?;
         node.log.start_retention();
 
         // 6. The listeners, and the word that they are there.
         let live = Arc::new(Live {
+            config: node.config.clone(),
             folder: data.root().to_path_buf(),
-            journals: Topic::ALL.iter().map(|topic| node.log.journal(*topic)).collect(),
+            desk: node.desk(Some(writer.handle.clone())),
             state: Arc::clone(&node.state),
-            registry: Arc::clone(&node.registry),
-            writer,
+            writer: writer.handle,
+            repeats: writer.repeats,
             level,
             started_ms,
             draining: AtomicBool::new(false),
             samples: Mutex::new(VecDeque::new()),
-            config,
         });
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -142,6 +139,7 @@ impl ServeArgs {
         // 7. All doors are closed and everything is stored: close the log, give the folder back.
         drop(runtime);
         drop(live);
+        compaction.stop();
         node.close();
         if !complete {
             return Err(Failure::new("the stop was cut short; the next start goes on from the log"));
@@ -190,14 +188,6 @@ impl Told {
             "ready public={} agents={} ops={}",
             addresses.public, addresses.agents, addresses.ops
         ));
-    }
-}
-
-fn block_limits(config: &Config) -> BlockLimits {
-    BlockLimits {
-        rows: config.number("writer.block_rows"),
-        bytes: config.number("writer.block_bytes"),
-        age_ms: i64::try_from(config.number("writer.block_age")).unwrap_or(i64::MAX),
     }
 }
 

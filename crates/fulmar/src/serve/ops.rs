@@ -64,7 +64,7 @@ impl Ops {
     }
 
     async fn set_level(&self, request: Request<Incoming>) -> Answer {
-        if let Err(refused) = admit(&self.live.registry, request.headers(), Scope::Admin) {
+        if let Err(refused) = admit(self.live.registry(), request.headers(), Scope::Admin) {
             return refused;
         }
         let body = Limited::new(request.into_body(), LEVEL_BYTES_MAX).collect().await;

@@ -13,8 +13,9 @@ use serde_json::Value;
 use super::auth::{admit, problem};
 use super::live::Live;
 use super::status;
+use crate::admin::AdminError;
 use crate::client::VERSION_HEADER;
-use crate::node::{AdminError, answer_admin};
+
 
 /// Longest body of an admin request or a query, in bytes.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -40,7 +41,7 @@ impl Public {
         if request.method() != Method::POST {
             return method_not_allowed("POST");
         }
-        if let Err(refused) = admit(&self.live.registry, request.headers(), Scope::Admin) {
+        if let Err(refused) = admit(self.live.registry(), request.headers(), Scope::Admin) {
             return refused;
         }
         if let Err(refused) = self.await_revision(request.headers()).await {
@@ -64,7 +65,7 @@ impl Public {
             "status" => status::of_server(&live).map_err(|failure| {
                 problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", &failure.to_string())
             }),
-            area => answer_admin(&live.registry, area, body).map_err(|error| of_admin(&error)),
+            area => live.desk.answer(area, body).map_err(|error| of_admin(&error)),
         })
         .await;
         let value = match answered {
@@ -73,7 +74,7 @@ impl Public {
             Err(_) => return problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "a defect"),
         };
         let mut response = json_answer(&value);
-        let revision = self.live.registry.current().revision;
+        let revision = self.live.registry().current().revision;
         response.headers_mut().insert(REVISION, HeaderValue::from(revision));
         response
     }
@@ -87,7 +88,7 @@ impl Public {
             let detail = "Fulmar-Revision takes a number";
             return Err(problem(StatusCode::BAD_REQUEST, "bad_revision", detail));
         };
-        let mut watching = self.live.registry.watch_revision();
+        let mut watching = self.live.registry().watch_revision();
         let applied = watching.wait_for(|revision| *revision >= wanted);
         match tokio::time::timeout(REVISION_WAIT, applied).await {
             Ok(Ok(_)) => Ok(()),
@@ -118,13 +119,14 @@ async fn read_json(request: Request<Incoming>) -> Result<Value, Answer> {
 
 fn of_admin(error: &AdminError) -> Answer {
     let (status, code) = match error {
-        AdminError::NoSuchArea(_) => (StatusCode::NOT_FOUND, "not_found"),
+        AdminError::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
         AdminError::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed"),
         AdminError::Registry(RegistryError::Unknown { .. }) => (StatusCode::NOT_FOUND, "unknown"),
         AdminError::Registry(RegistryError::Exists { .. }) => (StatusCode::CONFLICT, "exists"),
-        AdminError::Registry(RegistryError::Log(_)) => {
+        AdminError::Registry(RegistryError::Log(_)) | AdminError::Log(_) => {
             (StatusCode::SERVICE_UNAVAILABLE, "log_unavailable")
         }
+        AdminError::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
         AdminError::Registry(_) => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
     };
     problem(status, code, &error.to_string())

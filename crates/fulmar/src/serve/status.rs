@@ -2,14 +2,12 @@
 
 use fulmar_flow::Ledger;
 use fulmar_log::{JournalStats, Topic, disk};
+use fulmar_store::writer::WRITER;
 use serde_json::{Value, json};
 
 use super::live::{Live, disk_floor};
 use crate::admin::time_text;
 use crate::exit::Failure;
-
-/// The name of the fold that fills the tables, in committed state.
-pub const WRITER: &str = "writer";
 
 /// The status of a running server.
 pub fn of_server(live: &Live) -> Result<Value, Failure> {
@@ -17,7 +15,9 @@ pub fn of_server(live: &Live) -> Result<Value, Failure> {
     // The position first: the end can only have grown since, so that the ledger is never ahead.
     let writer = live.writer.stats();
     let ledger = Ledger::read(&live.state, WRITER, events.end())?;
-    let topics: Vec<JournalStats> = live.journals.iter().map(|journal| journal.stats()).collect();
+    let topics: Vec<JournalStats> = live.desk.journals.iter().map(|journal| journal.stats()).collect();
+    let lake = live.desk.lake.stats();
+    let lake_bytes: u64 = lake.tables.iter().map(|table| table.bytes).sum();
     let space = disk::space(&live.folder)?;
     let log_bytes: u64 = topics.iter().map(|topic| topic.bytes).sum();
     Ok(json!({
@@ -35,10 +35,12 @@ pub fn of_server(live: &Live) -> Result<Value, Failure> {
             "total_bytes": space.total_bytes,
             "floor_bytes": disk_floor(space.total_bytes),
             "log_bytes": log_bytes,
+            "lake_bytes": lake_bytes,
             "state_bytes": live.state.disk_bytes()?,
         },
-        "registry_revision": live.registry.current().revision,
+        "registry_revision": live.registry().current().revision,
         "folds": [writer],
+        "lake": lake,
         "topics": topics,
     }))
 }

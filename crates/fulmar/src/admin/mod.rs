@@ -1,0 +1,104 @@
+//! What an operator asks: one shape for HTTP and for the folder itself.
+
+mod lake;
+mod log;
+mod quarantine;
+mod registry;
+
+use std::sync::Arc;
+
+use fulmar_flow::FoldHandle;
+use fulmar_log::{Journal, LogError, Topic};
+use fulmar_registry::{Registry, RegistryError};
+use fulmar_store::{Lake, StoreError};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub use lake::LakeRequest;
+pub use log::{LogRequest, apply_losses};
+pub use quarantine::QuarantineRequest;
+pub use registry::{AgentsRequest, KeysRequest, ProjectsRequest};
+
+/// What requests are answered from.
+#[derive(Clone)]
+pub struct Desk {
+    /// Projects, keys and agents.
+    pub registry: Arc<Registry>,
+    /// The journals of all topics.
+    pub journals: Vec<Arc<Journal>>,
+    /// The tables' files.
+    pub lake: Lake,
+    /// The fold that fills the tables, where one runs.
+    pub writer: Option<FoldHandle>,
+}
+
+impl Desk {
+    /// The journal of a topic.
+    pub fn journal(&self, topic: Topic) -> &Arc<Journal> {
+        self.journals
+            .iter()
+            .find(|journal| journal.topic() == topic)
+            .expect("every topic has a journal from the start")
+    }
+
+    /// Answers a request. Blocks on the disk.
+    pub fn answer(&self, area: &str, body: Value) -> Result<Value, AdminError> {
+        fn read<T: DeserializeOwned>(body: Value) -> Result<T, AdminError> {
+            Ok(serde_json::from_value(body)?)
+        }
+        let now_ms = now_ms();
+        match area {
+            "projects" => Ok(registry::projects(&self.registry, read(body)?, now_ms)?),
+            "keys" => Ok(registry::keys(&self.registry, read(body)?, now_ms)?),
+            "agents" => Ok(registry::agents(&self.registry, read(body)?, now_ms)?),
+            "quarantine" => quarantine::answer(self, read(body)?),
+            "lake" => lake::answer(&self.lake, read(body)?),
+            "log" => log::answer(self, read(body)?, now_ms),
+            other => Err(AdminError::NotFound(format!("no admin area `{other}`"))),
+        }
+    }
+}
+
+/// Why an admin request was not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// The request is not one.
+    #[error("the request cannot be read: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// The registry refused.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The log refused or failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The tables cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// RFC 3339 with milliseconds and Z.
+pub fn time_text(ms: i64) -> String {
+    match jiff::Timestamp::from_millisecond(ms) {
+        Ok(time) => format!("{time:.3}"),
+        Err(_) => format!("{ms} ms"),
+    }
+}
+
+/// Milliseconds since the epoch by the machine's clock.
+pub fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rfc_3339_with_milliseconds() {
+        assert_eq!(time_text(1_700_000_000_000), "2023-11-14T22:13:20.000Z");
+        assert_eq!(time_text(1_700_000_000_007), "2023-11-14T22:13:20.007Z");
+    }
+}
