@@ -63,9 +63,12 @@ impl DataDir {
         self.version().exists()
     }
 
-    /// Makes the folder, for its owner only.
-    pub fn create(&self) -> Result<(), Failure> {
+    /// Makes the folder, for its owner only, and gives it by its absolute path: what a server tells
+    /// of its files must hold for clients in other working folders.
+    pub fn create(&self) -> Result<Self, Failure> {
         create_private_dir(&self.root)
+            .and_then(|()| fs::canonicalize(&self.root))
+            .map(Self::new)
             .map_err(|e| Failure::new(format!("cannot make {}: {e}", self.root.display())))
     }
 

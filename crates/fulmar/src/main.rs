@@ -13,7 +13,10 @@ mod exit;
 mod keys;
 mod pki;
 mod place;
+mod query;
 mod serve;
+mod status;
+mod verify;
 
 use std::process::ExitCode;
 

@@ -56,6 +56,7 @@ impl Node {
     /// As [`Node::open`], for a command beside no server: the folder itself says how many
     /// partitions it has.
     pub fn open_as_made(data: DataDir, lock: FolderLock) -> Result<Self, Failure> {
+        let data = data.create()?;
         let file = std::env::var_os("FULMAR_CONFIG").map(PathBuf::from);
         let config = Config::load(file.as_deref(), &[])?;
         let mut log_config = log_config(&config);

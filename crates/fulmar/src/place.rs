@@ -52,6 +52,11 @@ pub enum Place {
 }
 
 impl PlaceArgs {
+    /// A folder on this machine and nothing else.
+    pub fn of_folder(data: DataArg) -> Self {
+        Self { data, server: None, key_file: None, ca: None }
+    }
+
     /// Finds the server, or takes the folder's lock.
     ///
     /// # Errors

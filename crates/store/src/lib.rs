@@ -14,7 +14,7 @@ pub mod tables;
 pub mod writer;
 
 pub use error::{Result, StoreError};
-pub use lake::{Lake, LakeConfig, Snapshot, scan_identities};
+pub use lake::{Lake, LakeConfig, Snapshot, scan_file, scan_identities};
 pub use table_reader::TableReader;
 pub use tables::Table;
 pub use writer::Writer;

@@ -27,8 +27,7 @@ impl InitArgs {
     /// Runs the command.
     pub fn run(self) -> Outcome {
         let config = Config::load(self.source.config.as_deref(), &self.source.set)?;
-        let data = self.data.dir();
-        data.create()?;
+        let data = self.data.dir().create()?;
         let lock = lock_folder(data.root()).map_err(|error| match error {
             fulmar_log::LogError::Locked { .. } => Failure::locked(error.to_string()),
             error => error.into(),

@@ -2,11 +2,17 @@
 
 mod completions;
 mod config;
+mod drain;
 mod init;
+mod log;
 pub mod output;
 mod pki;
+mod query;
 mod registry;
 mod send;
+mod status;
+mod tables;
+mod verify;
 
 pub use config::ConfigSource;
 
@@ -38,6 +44,13 @@ enum Command {
     Serve(Box<crate::serve::ServeArgs>),
     Init(init::InitArgs),
     Send(Box<send::SendArgs>),
+    Query(query::QueryArgs),
+    Status(status::StatusArgs),
+    Verify(verify::VerifyArgs),
+    Drain(drain::DrainArgs),
+    Log(log::LogArgs),
+    Lake(tables::LakeArgs),
+    Quarantine(tables::QuarantineArgs),
     Projects(registry::ProjectsArgs),
     Keys(registry::KeysArgs),
     Agents(registry::AgentsArgs),
@@ -53,6 +66,13 @@ impl Cli {
             Command::Serve(args) => args.run(),
             Command::Init(args) => args.run(),
             Command::Send(args) => args.run(),
+            Command::Query(args) => args.run(),
+            Command::Status(args) => args.run(),
+            Command::Verify(args) => args.run(),
+            Command::Drain(args) => args.run(),
+            Command::Log(args) => args.run(),
+            Command::Lake(args) => args.run(),
+            Command::Quarantine(args) => args.run(),
             Command::Projects(args) => args.run(),
             Command::Keys(args) => args.run(),
             Command::Agents(args) => args.run(),

@@ -34,8 +34,7 @@ enum PkiCommand {
 impl PkiArgs {
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        let data = self.data.dir();
-        data.create()?;
+        let data = self.data.dir().create()?;
         let pki = Pki::new(data.pki());
         match self.command {
             PkiCommand::Init => {

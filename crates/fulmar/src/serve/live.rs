@@ -10,6 +10,7 @@ use fulmar_flow::repeats::RepeatsReader;
 use fulmar_flow::{FoldHandle, State};
 use fulmar_log::{Journal, Topic, disk};
 use fulmar_registry::Registry;
+use fulmar_store::query::QueryRunner;
 
 use super::logs::LevelSwitch;
 use crate::admin::Desk;
@@ -32,6 +33,8 @@ pub struct Live {
     pub writer: FoldHandle,
     /// The writer's index of repeats (X3).
     pub repeats: RepeatsReader,
+    /// Runs queries, or why none can run.
+    pub runner: Result<QueryRunner, String>,
     /// Changes the log level.
     pub level: LevelSwitch,
     /// Milliseconds since the epoch when the server began.

@@ -10,7 +10,7 @@ mod ops;
 mod public;
 mod roster;
 mod shutdown;
-mod status;
+mod stream;
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write as _};
@@ -32,7 +32,8 @@ use crate::keys;
 use crate::node::Node;
 use crate::pki::Pki;
 use crate::place::DataArg;
-use live::Live;
+use crate::query;
+pub use live::{Live, disk_floor};
 
 /// How long a start waits for the lock: commands beside no server hold it for a moment.
 const LOCK_TIME_MAX: Duration = Duration::from_secs(2);
@@ -93,8 +94,7 @@ impl ServeArgs {
         let started_ms = now_ms();
 
         // 2. The folder: its lock before anything in it is read (L4), then its version.
-        let data = self.data.dir();
-        data.create()?;
+        let data = self.data.dir().create()?;
         let lock = take_lock(&data)?;
         data.claim()?;
         Addresses::remove(&data);
@@ -120,6 +120,7 @@ impl ServeArgs {
         let live = Arc::new(Live {
             config: node.config.clone(),
             folder: data.root().to_path_buf(),
+            runner: query::runner(data.root(), &node.config).map_err(|e| e.to_string()),
             desk: node.desk(Some(writer.handle.clone())),
             state: Arc::clone(&node.state),
             writer: writer.handle,

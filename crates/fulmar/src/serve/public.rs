@@ -1,6 +1,7 @@
 //! The public listener: the doors for everyone, and the operator's routes behind the admin scope.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fulmar_gateway::http::{Answer, Handler, Peer, answer, method_not_allowed, no_store, not_found};
 use fulmar_registry::{RegistryError, Scope};
@@ -12,17 +13,23 @@ use serde_json::Value;
 
 use super::auth::{admit, problem};
 use super::live::Live;
-use super::status;
+use super::stream::{self, of_query};
 use crate::admin::AdminError;
 use crate::client::VERSION_HEADER;
+use crate::query::{self, CUT_WAIT, QueryBody};
+use crate::status;
 
 
 /// Longest body of an admin request or a query, in bytes.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// How long a request that bears a revision waits until it is applied (R2).
-const REVISION_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
+const REVISION_WAIT: Duration = Duration::from_secs(2);
 /// The header of a revision.
 const REVISION: &str = "fulmar-revision";
+/// The route of queries.
+const QUERY: &str = "/v1/query";
+/// Longest wait that a client may ask for, in milliseconds: ten minutes.
+const DRAIN_WAIT_MS_MAX: u64 = 600_000;
 /// Start of the admin routes.
 const ADMIN: &str = "/v1/admin/";
 
@@ -52,10 +59,11 @@ impl Public {
             Ok(body) => body,
             Err(refused) => return refused,
         };
-        let Some(area) = path.strip_prefix(ADMIN) else {
-            return not_found();
-        };
-        self.admin(area.to_owned(), body).await
+        match path.strip_prefix(ADMIN) {
+            Some("drain") => self.drain(body).await,
+            Some(area) => self.admin(area.to_owned(), body).await,
+            None => self.query(body).await,
+        }
     }
 
     /// The registry and the state are read and written with syncs: not on this thread.
@@ -77,6 +85,43 @@ impl Public {
         let revision = self.live.registry().current().revision;
         response.headers_mut().insert(REVISION, HeaderValue::from(revision));
         response
+    }
+
+    /// Cuts the open block and waits until what is durable now is stored.
+    async fn drain(&self, body: Value) -> Answer {
+        let wait_ms = body["wait_ms"].as_u64().unwrap_or(0).min(DRAIN_WAIT_MS_MAX);
+        let wait = Duration::from_millis(wait_ms);
+        let reached = query::cut_and_wait(&self.live.writer, wait).await;
+        json_answer(&serde_json::json!(reached))
+    }
+
+    /// SQL over the tables: everything durable at its start is in the answer, unless that takes
+    /// longer than its wait.
+    async fn query(&self, body: Value) -> Answer {
+        let body: QueryBody = match serde_json::from_value(body) {
+            Ok(body) => body,
+            Err(error) => {
+                return problem(StatusCode::BAD_REQUEST, "malformed", &error.to_string());
+            }
+        };
+        let runner = match &self.live.runner {
+            Ok(runner) => runner,
+            Err(why) => {
+                return problem(StatusCode::SERVICE_UNAVAILABLE, "query_unavailable", why);
+            }
+        };
+        if !body.stale {
+            query::cut_and_wait(&self.live.writer, CUT_WAIT).await;
+        }
+        let request = match query::request(&self.live.desk.lake, &body) {
+            Ok(request) => request,
+            Err(error) => return of_query(&error),
+        };
+        let content_type = request.format.content_type();
+        match runner.start(request).await {
+            Ok(answer) => stream::answer(content_type, answer).await,
+            Err(error) => of_query(&error),
+        }
     }
 
     /// R2: a request that bears a revision waits until this door has applied it.
@@ -136,7 +181,7 @@ impl Handler for Public {
     async fn handle(&self, request: Request<Incoming>, _peer: &Arc<Peer>) -> Answer {
         let path = request.uri().path();
         let mut response = match path {
-            path if path.starts_with(ADMIN) => self.operate(request).await,
+            path if path == QUERY || path.starts_with(ADMIN) => self.operate(request).await,
             _ => not_found(),
         };
         let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
@@ -152,7 +197,9 @@ impl Handler for Public {
             "/v1/admin/quarantine" => "/v1/admin/quarantine",
             "/v1/admin/lake" => "/v1/admin/lake",
             "/v1/admin/status" => "/v1/admin/status",
-            "/v1/query" => "/v1/query",
+            "/v1/admin/log" => "/v1/admin/log",
+            "/v1/admin/drain" => "/v1/admin/drain",
+            QUERY => QUERY,
             _ => "other",
         }
     }

@@ -34,20 +34,34 @@ pub fn scan_identities<E: From<crate::StoreError>>(
     mut visit: impl FnMut(Identity<'_>) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
     for file in snapshot.files(table) {
-        let mut reader = open(table, &file.path)?;
-        while let Some(columns) = reader.next_columns(table)? {
-            let projects = columns[0].as_string::<i32>();
-            let sources = columns[1].as_string::<i32>();
-            let ids = columns[2].as_string::<i32>();
-            let offsets = columns[3].as_primitive::<Int64Type>();
-            for row in 0..ids.len() {
-                visit(Identity {
-                    project: projects.value(row),
-                    source: sources.value(row),
-                    event_id: ids.value(row),
-                    log_offset: offsets.value(row) as u64,
-                })?;
-            }
+        scan_file(table, &file.path, &mut visit)?;
+    }
+    Ok(())
+}
+
+/// Calls `visit` for every row of one file of a table: for whoever has the list
+/// of a snapshot from another process.
+///
+/// # Errors
+/// When the file can't be read, or `visit` fails.
+pub fn scan_file<E: From<crate::StoreError>>(
+    table: Table,
+    path: &std::path::Path,
+    visit: &mut impl FnMut(Identity<'_>) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    let mut reader = open(table, path)?;
+    while let Some(columns) = reader.next_columns(table)? {
+        let projects = columns[0].as_string::<i32>();
+        let sources = columns[1].as_string::<i32>();
+        let ids = columns[2].as_string::<i32>();
+        let offsets = columns[3].as_primitive::<Int64Type>();
+        for row in 0..ids.len() {
+            visit(Identity {
+                project: projects.value(row),
+                source: sources.value(row),
+                event_id: ids.value(row),
+                log_offset: offsets.value(row) as u64,
+            })?;
         }
     }
     Ok(())

@@ -30,7 +30,7 @@ use fulmar_flow::{State, StateBatch};
 pub use check::{CheckReport, FileInfo};
 pub use compaction::{Compaction, CompactionReport};
 pub use entry::{FileEntry, LakeFile, Level, day_name, day_of};
-pub use identities::{Identity, scan_identities};
+pub use identities::{Identity, scan_file, scan_identities};
 pub use snapshot::Snapshot;
 #[cfg(test)]
 pub(crate) use tests::row_of;

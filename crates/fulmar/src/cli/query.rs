@@ -1,0 +1,146 @@
+//! `fulmar query`: SQL over the tables.
+
+use std::io::{Read as _, Write as _};
+
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use http_body_util::BodyExt as _;
+use hyper::Method;
+
+use super::output::{note, to_terminal};
+use crate::client::{Client, read_whole, refusal};
+use crate::exit::{Context as _, Exit, Failure, Outcome};
+use crate::node::{Node, block_on};
+use crate::place::{Place, PlaceArgs};
+use crate::query::{self, QueryBody};
+
+/// Longest statement that is read from standard input, in bytes.
+const STATEMENT_BYTES_MAX: u64 = 256 << 10;
+
+/// Ask the tables with SQL. Everything durable when it is asked is in the answer.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fulmar query \"select auth_outcome, count(*) from security_events group by 1\"\n  \
+    fulmar query --format json \"select * from messages order by event_time desc limit 10\"\n  \
+    fulmar query --format parquet \"select * from security_events\" > events.parquet\n  \
+    echo \"select 1\" | fulmar query -\n\n\
+    Tables: security_events, messages. One reading statement; 512 MiB, 30 s. Without a running\n\
+    server the folder itself is read, under its lock.")]
+pub struct QueryArgs {
+    /// The statement; `-` reads it from standard input.
+    sql: String,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// How rows are printed; default table on a terminal, else json.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Do not wait until what is durable now is stored.
+    #[arg(long)]
+    stale: bool,
+    /// Show the rows of this project only.
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Csv,
+    Ndjson,
+    Parquet,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Ndjson => "ndjson",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+impl QueryArgs {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        let format = self.format.unwrap_or(match to_terminal() {
+            true => Format::Table,
+            false => Format::Json,
+        });
+        if matches!(format, Format::Parquet) && to_terminal() {
+            return Err(Failure::usage("Parquet is no text: send it into a file"));
+        }
+        let body = QueryBody {
+            sql: self.statement()?,
+            format: format.name().to_owned(),
+            stale: self.stale,
+            project: self.project.clone(),
+        };
+        match self.place.resolve()? {
+            Place::Server(client) => block_on(of_server(&client, &body))?,
+            Place::Folder(data, lock) => {
+                let node = Node::open_as_made(data, lock)?;
+                let outcome = of_folder(&node, &body);
+                node.close();
+                outcome
+            }
+        }
+    }
+
+    fn statement(&self) -> Result<String, Failure> {
+        if self.sql != "-" {
+            return Ok(self.sql.clone());
+        }
+        let mut text = String::new();
+        std::io::stdin().lock().take(STATEMENT_BYTES_MAX).read_to_string(&mut text)?;
+        Ok(text)
+    }
+}
+
+async fn of_server(client: &Client, body: &QueryBody) -> Outcome {
+    let bytes = Bytes::from(serde_json::to_vec(body)?);
+    let mut response =
+        client.send(Method::POST, "/v1/query", "application/json", bytes).await?;
+    if !response.status().is_success() {
+        let status = response.status();
+        return Err(refusal(status, &read_whole(response).await?));
+    }
+    while let Some(frame) = response.body_mut().frame().await {
+        let frame = frame.context("the answer broke off")?;
+        if let Ok(piece) = frame.into_data()
+            && !print(&piece)?
+        {
+            return Ok(Exit::Done);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn of_folder(node: &Node, body: &QueryBody) -> Outcome {
+    if !body.stale && !node.store_all()? {
+        note("the writer could not reach the log's end; the answer is of what is stored");
+    }
+    block_on(async {
+        let runner = query::runner(node.data.root(), &node.config)?;
+        let mut answer = runner.start(query::request(&node.lake, body)?).await?;
+        while let Some(piece) = answer.next_piece().await? {
+            if !print(&piece)? {
+                break;
+            }
+        }
+        Ok(Exit::Done)
+    })?
+}
+
+/// Prints a piece; false when the reader went away, as `head` does.
+fn print(piece: &[u8]) -> Result<bool, Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(piece).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::new(format!("cannot print: {error}"))),
+    }
+}

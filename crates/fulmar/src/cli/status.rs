@@ -1,0 +1,124 @@
+//! `fulmar status`: ledger, lag, backlog, disk, rates.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::output::{print_json, print_line};
+use crate::config::size_text;
+use crate::exit::{Failure, Outcome};
+use crate::node::{Node, block_on};
+use crate::place::{Place, PlaceArgs};
+use crate::status::of_node;
+
+/// Show the ledger, lag, backlog, disk and rates.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fulmar status\n  fulmar status --json | jq .ledger\n\n\
+    logged = stored + repeats + quarantined + dropped + backlog, always.")]
+pub struct StatusArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl StatusArgs {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        let status = match self.place.resolve()? {
+            Place::Server(client) => block_on(client.post_json("/v1/admin/status", &json!({})))??,
+            Place::Folder(data, lock) => {
+                let node = Node::open_as_made(data, lock)?;
+                let status = of_node(&node);
+                node.close();
+                status?
+            }
+        };
+        if self.json {
+            return print_json(&status);
+        }
+        print_line(&text(&status)?)
+    }
+}
+
+/// The status for a person.
+fn text(status: &Value) -> Result<String, Failure> {
+    let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let count = |value: &Value| value.as_u64().unwrap_or(0);
+    let size = |value: &Value| rounded(count(value));
+    let ledger = &status["ledger"];
+    let dropped: u64 =
+        ledger["dropped"].as_object().map_or(0, |d| d.values().filter_map(Value::as_u64).sum());
+    let balanced = if status["balanced"] == json!(true) { "balanced" } else { "NOT BALANCED" };
+    let mut lines = vec![
+        format!("server    {} {}, {}", word(&status["id"]), word(&status["version"]), word(&status["state"])),
+        format!(
+            "ledger    {} logged = {} stored + {} repeats + {} quarantined + {dropped} dropped + {} \
+             backlog ({balanced})",
+            count(&ledger["logged"]),
+            count(&ledger["stored"]),
+            count(&ledger["repeats"]),
+            count(&ledger["quarantined"]),
+            count(&ledger["backlog"]),
+        ),
+        format!("lag       {} records", count(&status["lag"])),
+    ];
+    if let Some(rates) = status["rates"].as_object() {
+        let rate = |name: &str| rates.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+        lines.push(format!(
+            "rates     {:.0} logged/s, {:.0} written/s",
+            rate("logged_per_second"),
+            rate("written_per_second")
+        ));
+    }
+    let disk = &status["disk"];
+    lines.push(format!(
+        "disk      {} free of {}; log {}, tables {}, state {}",
+        size(&disk["free_bytes"]),
+        size(&disk["total_bytes"]),
+        size(&disk["log_bytes"]),
+        size(&disk["lake_bytes"]),
+        size(&disk["state_bytes"]),
+    ));
+    for table in status["lake"]["tables"].as_array().into_iter().flatten() {
+        lines.push(format!(
+            "table     {}: {} rows in {} files ({} uncompacted), {}",
+            word(&table["table"]),
+            count(&table["rows"]),
+            count(&table["files"]),
+            count(&table["uncompacted_files"]),
+            size(&table["bytes"]),
+        ));
+    }
+    for fold in status["folds"].as_array().into_iter().flatten() {
+        let error = fold["error"].as_str().map(|e| format!(": {e}")).unwrap_or_default();
+        lines.push(format!(
+            "fold      {} {} at {}{error}",
+            word(&fold["name"]),
+            word(&fold["state"]),
+            count(&fold["position"]),
+        ));
+    }
+    for topic in status["topics"].as_array().into_iter().flatten() {
+        lines.push(format!(
+            "topic     {}: {} to {}, {} segments, {}, torn tail {} bytes, {} damages",
+            word(&topic["topic"]),
+            count(&topic["start"]),
+            count(&topic["end"]),
+            count(&topic["segments"]),
+            size(&topic["bytes"]),
+            count(&topic["torn_tail_bytes"]),
+            topic["damages"].as_array().map_or(0, Vec::len),
+        ));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// A size to three figures: exact ones are for programs.
+fn rounded(bytes: u64) -> String {
+    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
+        None => size_text(bytes),
+    }
+}

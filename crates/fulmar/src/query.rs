@@ -1,0 +1,94 @@
+//! SQL over a snapshot of the tables: what the server and a command beside no server share.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use fulmar_flow::FoldHandle;
+use fulmar_store::query::{QueryError, QueryFormat, QueryLimits, QueryRequest, QueryRunner, QueryTable};
+use fulmar_store::{Lake, Table};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+
+/// How long a query waits until what was durable at its start is stored.
+pub const CUT_WAIT: Duration = Duration::from_secs(5);
+
+/// `POST /v1/query`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueryBody {
+    /// One reading statement.
+    pub sql: String,
+    /// `table`, `json`, `csv`, `ndjson` or `parquet`.
+    #[serde(default = "default_format")]
+    pub format: String,
+    /// Do not wait until what is durable now is stored.
+    #[serde(default)]
+    pub stale: bool,
+    /// Show the rows of this project only.
+    #[serde(default)]
+    pub project: Option<String>,
+}
+
+fn default_format() -> String {
+    "json".to_owned()
+}
+
+/// Finds the program and sets its limits.
+pub fn runner(data: &Path, config: &Config) -> Result<QueryRunner, QueryError> {
+    let limits = QueryLimits {
+        memory_bytes: config.number("query.memory_max"),
+        time_max: config.duration("query.timeout"),
+        at_once_max: usize::try_from(config.number("query.concurrent_max")).unwrap_or(usize::MAX),
+        ..QueryLimits::default()
+    };
+    match config.path("query.program") {
+        Some(program) => Ok(QueryRunner::with_program(program, data, limits)),
+        None => QueryRunner::find(data, limits),
+    }
+}
+
+/// A request over the committed files of this moment, which stay until the query has ended.
+pub fn request(lake: &Lake, body: &QueryBody) -> Result<QueryRequest, QueryError> {
+    let format = QueryFormat::of_name(&body.format).ok_or_else(|| {
+        let formats = "table, json, csv, ndjson and parquet";
+        QueryError::Refused(format!("no format `{}`; formats are {formats}", body.format))
+    })?;
+    let snapshot = lake.snapshot();
+    let mut tables = BTreeMap::new();
+    for table in Table::ALL {
+        let files: Vec<_> =
+            snapshot.files(table).iter().map(|file| file.path.as_ref().clone()).collect();
+        let project = Some(table.key_columns().project);
+        tables.insert(table.name().to_owned(), QueryTable::new(&files, &table.schema(), project)?);
+    }
+    Ok(QueryRequest {
+        sql: body.sql.clone(),
+        format,
+        tables,
+        project: body.project.clone(),
+        held: Box::new(snapshot),
+    })
+}
+
+/// Cuts the open block and waits until what the log held at this call is stored, at most for
+/// `wait`. Tells how far it came.
+pub async fn cut_and_wait(writer: &FoldHandle, wait: Duration) -> Reached {
+    let target = writer.cut();
+    let mut position = writer.watch_position();
+    let reached = position.wait_for(|position| *position >= target);
+    let stored = tokio::time::timeout(wait, reached).await.is_ok_and(|found| found.is_ok());
+    Reached { target, position: writer.position(), stored }
+}
+
+/// How far a wait came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reached {
+    /// The log's end when the wait began.
+    pub target: u64,
+    /// The committed position now.
+    pub position: u64,
+    /// Whether the position has reached the target.
+    pub stored: bool,
+}

@@ -1,0 +1,86 @@
+//! The status document: ledger, lag, backlog, disk, rates, windows.
+
+use std::path::Path;
+
+use fulmar_flow::{FoldHandle, Ledger, State};
+use fulmar_log::{JournalStats, Topic, disk};
+use fulmar_store::writer::WRITER;
+use serde_json::{Value, json};
+
+use crate::admin::{Desk, time_text};
+use crate::config::Config;
+use crate::exit::Failure;
+use crate::node::Node;
+use crate::serve::{Live, disk_floor};
+
+/// The status of a running server.
+pub fn of_server(live: &Live) -> Result<Value, Failure> {
+    let mut status =
+        of_parts(&live.desk, &live.state, &live.folder, &live.config, Some(&live.writer))?;
+    status["state"] = json!(live.unready().unwrap_or("ready"));
+    status["started"] = json!(time_text(live.started_ms));
+    status["rates"] = json!(live.rates());
+    Ok(status)
+}
+
+/// The status of a folder beside no server.
+pub fn of_node(node: &Node) -> Result<Value, Failure> {
+    of_parts(&node.desk(None), &node.state, node.data.root(), &node.config, None)
+}
+
+fn of_parts(
+    desk: &Desk,
+    state: &State,
+    folder: &Path,
+    config: &Config,
+    writer: Option<&FoldHandle>,
+) -> Result<Value, Failure> {
+    // The writer's counts are read before the log's end is: the end only grows, so that the
+    // ledger, which is read last, never finds the position ahead of it.
+    let folds: Vec<_> = writer.iter().map(|writer| writer.stats()).collect();
+    let topics: Vec<JournalStats> = desk.journals.iter().map(|journal| journal.stats()).collect();
+    let ledger = ledger(desk, state)?;
+    let lake = desk.lake.stats();
+    let space = disk::space(folder)?;
+    let registry = desk.registry.current();
+    Ok(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "id": config.text("server.id"),
+        "state": "stopped",
+        "balanced": ledger.balances(),
+        "lag": ledger.backlog,
+        "backlog": ledger.backlog,
+        "ledger": ledger,
+        "disk": {
+            "free_bytes": space.free_bytes,
+            "total_bytes": space.total_bytes,
+            "floor_bytes": disk_floor(space.total_bytes),
+            "log_bytes": topics.iter().map(|topic| topic.bytes).sum::<u64>(),
+            "lake_bytes": lake.tables.iter().map(|table| table.bytes).sum::<u64>(),
+            "state_bytes": state.disk_bytes()?,
+        },
+        "retention_ms": {
+            "security_events": config.number("lake.security_events_age_max"),
+            "messages": config.number("lake.messages_age_max"),
+        },
+        "repeats": { "window_ms": config.number("repeats.window") },
+        "registry_revision": registry.revision,
+        "losses": registry.losses,
+        "folds": folds,
+        "lake": lake,
+        "topics": topics,
+    }))
+}
+
+/// The ledger of I8. The position may move on while the end is looked up, so that it is tried again
+/// when the two do not fit.
+pub fn ledger(desk: &Desk, state: &State) -> Result<Ledger, Failure> {
+    let events = desk.journal(Topic::Events);
+    let mut tries = 0;
+    loop {
+        match Ledger::read(state, WRITER, events.end()) {
+            Err(_) if tries < 3 => tries += 1,
+            found => return Ok(found?),
+        }
+    }
+}

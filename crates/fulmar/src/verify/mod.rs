@@ -1,0 +1,248 @@
+//! Proves by id that what was acknowledged and logged is stored, exactly once, and nothing else.
+//!
+//! The log's integrity comes first. Then the log (over the offsets that it still holds), the tables
+//! and the receipts are streamed into files split by hash, and each identity is judged on its own,
+//! so that memory stays bounded whatever their number.
+
+mod gather;
+mod judge;
+mod spill;
+
+use std::path::{Path, PathBuf};
+
+use fulmar_log::{ReadOnly, Topic, TopicReport};
+use serde_json::{Value, json};
+
+pub use gather::{Retention, TableFile};
+use gather::Name;
+use judge::{Faults, Identity, Met, Scope, Tally};
+use spill::Spill;
+
+use crate::exit::{Context as _, Exit, Failure};
+
+/// What is compared.
+pub struct Subject {
+    /// `DIR/log`.
+    pub log: PathBuf,
+    /// Where the comparison may keep its files.
+    pub scratch: PathBuf,
+    /// Offsets of `events` that are compared: up to the position that the writer had reached.
+    pub to: u64,
+    /// Ranges of `events` that an operator gave up, first to last.
+    pub given_up: Vec<(u64, u64)>,
+    /// The tables' files, of one snapshot taken after `to` was stored.
+    pub files: Vec<TableFile>,
+    /// What each table keeps.
+    pub retention: Retention,
+    /// Receipts of senders.
+    pub receipts: Vec<PathBuf>,
+}
+
+/// One kind of fault in the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How many identities.
+    pub count: u64,
+    /// The first of them: project, source, id; or where an unreadable one stands.
+    pub first: Option<Value>,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Integrity of each topic.
+    pub topics: Vec<TopicReport>,
+    /// Offsets compared.
+    pub from: u64,
+    /// One past the last offset compared.
+    pub to: u64,
+    /// Offsets that an operator gave up.
+    pub given_up: u64,
+    /// The counts; `None` when damage kept the log from being compared.
+    pub tally: Option<Tally>,
+    /// Logged or acknowledged, and not stored.
+    pub lost: Finding,
+    /// Stored more than once.
+    pub doubled: Finding,
+    /// Stored, and not from the log.
+    pub foreign: Finding,
+}
+
+impl Report {
+    /// The exit code: damage before lost, lost before doubled, doubled before foreign.
+    pub fn exit(&self) -> Exit {
+        if self.topics.iter().any(|topic| !topic.damages.is_empty()) && self.tally.is_none() {
+            return Exit::Damage;
+        }
+        match (self.lost.count, self.doubled.count, self.foreign.count) {
+            (0, 0, 0) if self.topics.iter().all(|topic| topic.damages.is_empty()) => Exit::Done,
+            (0, 0, 0) => Exit::Damage,
+            (0, 0, _) => Exit::Foreign,
+            (0, _, _) => Exit::Doubled,
+            _ => Exit::Lost,
+        }
+    }
+
+    /// The report for programs.
+    pub fn to_json(&self) -> Value {
+        let finding = |f: &Finding| json!({ "count": f.count, "first": f.first });
+        let topics: Vec<Value> = self
+            .topics
+            .iter()
+            .map(|t| {
+                json!({
+                    "topic": t.topic, "start": t.start, "end": t.end, "records": t.records,
+                    "bytes": t.bytes, "torn_bytes": t.torn_bytes, "damages": t.damages,
+                })
+            })
+            .collect();
+        let tally = self.tally.clone().unwrap_or_default();
+        json!({
+            "verdict": self.verdict(),
+            "from": self.from,
+            "to": self.to,
+            "logged": tally.logged,
+            "stored": tally.stored,
+            "acknowledged": tally.acknowledged,
+            "repeats": tally.repeats,
+            "quarantined": tally.quarantined,
+            "expired": tally.expired,
+            "given_up": self.given_up,
+            "lost": finding(&self.lost),
+            "doubled": finding(&self.doubled),
+            "foreign": finding(&self.foreign),
+            "topics": topics,
+        })
+    }
+
+    /// One word: `ok` or what is wrong.
+    pub fn verdict(&self) -> &'static str {
+        match self.exit() {
+            Exit::Done => "ok",
+            Exit::Damage => "damage",
+            Exit::Lost => "lost",
+            Exit::Doubled => "doubled",
+            _ => "foreign",
+        }
+    }
+}
+
+/// Checks every topic's frames, whole.
+pub fn integrity(log: &Path) -> Result<Vec<TopicReport>, Failure> {
+    Topic::ALL
+        .iter()
+        .map(|topic| Ok(fulmar_log::verify(log, *topic, &mut |_| {})?))
+        .collect()
+}
+
+/// Compares the subject. `topics` is what [`integrity`] found; damage that nobody accepted ends the
+/// comparison, since what it hides cannot be compared.
+pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Failure> {
+    let log = ReadOnly::open(&subject.log, Topic::Events)?;
+    let mut report = Report {
+        from: log.start(),
+        to: subject.to,
+        given_up: 0,
+        tally: None,
+        lost: Finding { count: 0, first: None },
+        doubled: Finding { count: 0, first: None },
+        foreign: Finding { count: 0, first: None },
+        topics,
+    };
+    if report.topics.iter().flat_map(|topic| &topic.damages).any(|damage| {
+        let accepted = damage.topic == Topic::Events
+            && subject.given_up.iter().any(|(from, to)| {
+                *from <= damage.first_offset && damage.end_offset <= to.saturating_add(1)
+            });
+        !accepted && damage.first_offset < damage.end_offset
+    }) {
+        return Ok(report);
+    }
+    let mut spill = Spill::new(&subject.scratch)
+        .context(format!("cannot write into {}", subject.scratch.display()))?;
+    report.given_up = gather_log(subject, &log, &mut spill)?;
+    gather_rest(subject, &mut spill)?;
+
+    let scope = Scope { held: log.start()..subject.to, end: log.end().max(subject.to) };
+    let mut tally = Tally::default();
+    spill.groups(|identity, met| judge::judge(identity, met, &scope, &mut tally))?;
+    report.lost = finding(subject, &tally.lost)?;
+    report.doubled = finding(subject, &tally.doubled)?;
+    report.foreign = finding(subject, &tally.foreign)?;
+    report.tally = Some(tally);
+    Ok(report)
+}
+
+fn reader(subject: &Subject, log: &ReadOnly) -> fulmar_log::Reader {
+    let mut reader = log.reader(log.start());
+    let ranges = subject.given_up.iter().map(|(from, to)| *from..to.saturating_add(1));
+    reader.accept_loss(ranges.collect());
+    reader
+}
+
+fn gather_log(subject: &Subject, log: &ReadOnly, spill: &mut Spill) -> Result<u64, Failure> {
+    let quarantined = gather::quarantined(&subject.log)?;
+    gather::log(&mut reader(subject, log), subject.to, |record| {
+        let aside = quarantined.binary_search(&record.offset).is_ok();
+        let (identity, met) = gather::of_record(record, aside, &subject.retention);
+        Ok(spill.add(identity, met)?)
+    })
+}
+
+fn gather_rest(subject: &Subject, spill: &mut Spill) -> Result<(), Failure> {
+    for file in &subject.files {
+        gather::table_file(file, |name, offset| {
+            Ok(spill.add(name.identity(), Met::Stored { offset })?)
+        })?;
+    }
+    for path in &subject.receipts {
+        gather::receipts(path, |name| Ok(spill.add(name.identity(), Met::Acknowledged)?))?;
+    }
+    Ok(())
+}
+
+/// Finds the name behind the first identity of a kind, by looking once more.
+fn finding(subject: &Subject, faults: &Faults) -> Result<Finding, Failure> {
+    let Some((identity, offset)) = faults.first else {
+        return Ok(Finding { count: 0, first: None });
+    };
+    let first = name_of(subject, identity, offset)?;
+    Ok(Finding { count: faults.count, first: Some(first) })
+}
+
+fn name_of(subject: &Subject, wanted: Identity, offset: u64) -> Result<Value, Failure> {
+    let mut found = None;
+    let place = (offset != u64::MAX).then_some(offset);
+    let mut look = |name: Name<'_>| {
+        if found.is_none() && name.identity() == wanted {
+            found = Some(json!({
+                "project": name.project, "source": name.source, "id": name.id, "offset": place,
+            }));
+        }
+        Ok(())
+    };
+    for path in &subject.receipts {
+        gather::receipts(path, &mut look)?;
+    }
+    for file in &subject.files {
+        gather::table_file(file, |name, _| look(name))?;
+    }
+    if let Some(offset) = place {
+        let log = ReadOnly::open(&subject.log, Topic::Events)?;
+        let mut reader = reader(subject, &log);
+        if (log.start()..log.end()).contains(&offset) {
+            reader.seek(offset);
+            gather::log(&mut reader, offset + 1, |record| {
+                match fulmar_event::EventView::parse(record.bytes) {
+                    Ok(event) => look(Name {
+                        project: event.stamp.project,
+                        source: event.stamp.source,
+                        id: event.event_id,
+                    }),
+                    Err(_) => Ok(()),
+                }
+            })?;
+        }
+    }
+    Ok(found.unwrap_or_else(|| json!({ "unreadable": true, "offset": place })))
+}
