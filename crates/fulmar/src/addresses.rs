@@ -41,7 +41,10 @@ impl Addresses {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
-                return Err(Failure::new(format!("cannot read {}: {error}", path.display())));
+                return Err(Failure::new(format!(
+                    "cannot read {}: {error}",
+                    path.display()
+                )));
             }
         };
         if text.len() > ADDRESSES_BYTES_MAX {

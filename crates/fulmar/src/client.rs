@@ -74,24 +74,41 @@ impl Client {
         let (tls, rest) = match url.split_once("://") {
             Some(("http", rest)) => (false, rest),
             Some(("https", rest)) => (true, rest),
-            _ => return Err(Failure::usage(format!("`{url}` is no http:// or https:// URL"))),
+            _ => {
+                return Err(Failure::usage(format!(
+                    "`{url}` is no http:// or https:// URL"
+                )));
+            }
         };
         let authority = rest.trim_end_matches('/');
         if authority.is_empty() || authority.contains('/') {
-            return Err(Failure::usage(format!("`{url}` must be a host and port only")));
+            return Err(Failure::usage(format!(
+                "`{url}` must be a host and port only"
+            )));
         }
         let tls = match (tls, ca) {
             (false, _) => None,
             (true, Some(ca)) => Some(connector(ca)?),
             (true, None) => {
-                return Err(Failure::usage("an https:// server needs --ca, its authority (PEM)"));
+                return Err(Failure::usage(
+                    "an https:// server needs --ca, its authority (PEM)",
+                ));
             }
         };
-        let has_port = authority.rsplit_once(':').is_some_and(|(_, p)| p.parse::<u16>().is_ok());
+        let has_port = authority
+            .rsplit_once(':')
+            .is_some_and(|(_, p)| p.parse::<u16>().is_ok());
         let port = if tls.is_some() { 443 } else { 80 };
-        let authority =
-            if has_port { authority.to_owned() } else { format!("{authority}:{port}") };
-        Ok(Self { authority, tls, key })
+        let authority = if has_port {
+            authority.to_owned()
+        } else {
+            format!("{authority}:{port}")
+        };
+        Ok(Self {
+            authority,
+            tls,
+            key,
+        })
     }
 
     /// Sends one request and gives the answer's head; the body is still to be read.
@@ -110,15 +127,23 @@ impl Client {
         if let Some(key) = &self.key {
             request = request.header(AUTHORIZATION, format!("Bearer {key}"));
         }
-        let request = request.body(Full::new(body)).map_err(|e| self.no_answer(e))?;
+        let request = request
+            .body(Full::new(body))
+            .map_err(|e| self.no_answer(e))?;
         let stream = self.connect().await?;
         let response = match &self.tls {
             None => self.speak(TokioIo::new(stream), request).await,
             Some(tls) => {
                 let host = self.authority.rsplit_once(':').map_or("", |(host, _)| host);
-                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+                let host = host
+                    .trim_start_matches('[')
+                    .trim_end_matches(']')
+                    .to_owned();
                 let name = ServerName::try_from(host).map_err(|e| self.no_answer(e))?;
-                let stream = tls.connect(name, stream).await.map_err(|e| self.no_answer(e))?;
+                let stream = tls
+                    .connect(name, stream)
+                    .await
+                    .map_err(|e| self.no_answer(e))?;
                 self.speak(TokioIo::new(stream), request).await
             }
         }?;
@@ -143,14 +168,16 @@ impl Client {
     where
         I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     {
-        let (mut sender, connection) =
-            http1::handshake(io).await.map_err(|e| self.no_answer(e))?;
+        let (mut sender, connection) = http1::handshake(io).await.map_err(|e| self.no_answer(e))?;
         // Drives the connection until the answer's body is read or dropped.
         tokio::spawn(connection);
         sender
             .send_request(request)
             .await
-            .map_err(|source| ClientError::Broke { authority: self.authority.clone(), source })
+            .map_err(|source| ClientError::Broke {
+                authority: self.authority.clone(),
+                source,
+            })
     }
 
     /// Sends JSON and reads a JSON answer whole. A refusal becomes a failure in the server's words.
@@ -160,7 +187,9 @@ impl Client {
         body: &serde_json::Value,
     ) -> Result<serde_json::Value, Failure> {
         let body = Bytes::from(serde_json::to_vec(body)?);
-        let response = self.send(Method::POST, path, "application/json", body).await?;
+        let response = self
+            .send(Method::POST, path, "application/json", body)
+            .await?;
         let status = response.status();
         let bytes = read_whole(response).await?;
         if status.is_success() {
@@ -170,7 +199,10 @@ impl Client {
     }
 
     fn no_answer(&self, reason: impl std::fmt::Display) -> ClientError {
-        ClientError::NoAnswer { authority: self.authority.clone(), reason: reason.to_string() }
+        ClientError::NoAnswer {
+            authority: self.authority.clone(),
+            reason: reason.to_string(),
+        }
     }
 }
 
@@ -178,8 +210,10 @@ impl Client {
 pub async fn read_whole(mut response: Response<Incoming>) -> Result<Vec<u8>, ClientError> {
     let mut bytes = Vec::new();
     while let Some(frame) = response.body_mut().frame().await {
-        let frame =
-            frame.map_err(|source| ClientError::Broke { authority: String::new(), source })?;
+        let frame = frame.map_err(|source| ClientError::Broke {
+            authority: String::new(),
+            source,
+        })?;
         if let Ok(data) = frame.into_data() {
             if bytes.len() + data.len() > ANSWER_BYTES_MAX {
                 return Err(ClientError::TooLong);
@@ -194,13 +228,26 @@ pub async fn read_whole(mut response: Response<Incoming>) -> Result<Vec<u8>, Cli
 pub fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let problem: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let member = |name: &str| problem.as_ref()?.get(name)?.as_str().map(str::to_owned);
-    let text = member("detail").or_else(|| member("title")).unwrap_or_else(|| {
-        String::from_utf8_lossy(body).chars().take(400).collect::<String>().trim().to_owned()
-    });
+    let text = member("detail")
+        .or_else(|| member("title"))
+        .unwrap_or_else(|| {
+            String::from_utf8_lossy(body)
+                .chars()
+                .take(400)
+                .collect::<String>()
+                .trim()
+                .to_owned()
+        });
     match status {
-        StatusCode::UNAUTHORIZED => Failure::new(format!("the server does not know this key: {text}")),
+        StatusCode::UNAUTHORIZED => {
+            Failure::new(format!("the server does not know this key: {text}"))
+        }
         StatusCode::FORBIDDEN => Failure::new(format!("the key may not do this: {text}")),
-        _ => Failure::new(if text.is_empty() { status.to_string() } else { text }),
+        _ => Failure::new(if text.is_empty() {
+            status.to_string()
+        } else {
+            text
+        }),
     }
 }
 
@@ -212,7 +259,9 @@ fn check_version(response: &Response<Incoming>) -> Result<(), ClientError> {
     if same_minor(version) {
         return Ok(());
     }
-    Err(ClientError::OtherVersion { server: version.to_owned() })
+    Err(ClientError::OtherVersion {
+        server: version.to_owned(),
+    })
 }
 
 fn connector(ca: &Path) -> Result<TlsConnector, Failure> {

@@ -82,14 +82,22 @@ impl DataDir {
                 write_private(&path, text.as_bytes())
                     .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
             }
-            Err(error) => Err(Failure::new(format!("cannot read {}: {error}", path.display()))),
+            Err(error) => Err(Failure::new(format!(
+                "cannot read {}: {error}",
+                path.display()
+            ))),
         }
     }
 
     fn check_version(&self, text: &str) -> Result<(), Failure> {
         let place = self.version().display().to_string();
         let format = (text.len() <= VERSION_BYTES_MAX)
-            .then(|| text.trim().strip_prefix("fulmar data format ")?.parse::<u32>().ok())
+            .then(|| {
+                text.trim()
+                    .strip_prefix("fulmar data format ")?
+                    .parse::<u32>()
+                    .ok()
+            })
             .flatten();
         match format {
             Some(format) if (1..=FORMAT).contains(&format) => Ok(()),
@@ -97,29 +105,39 @@ impl DataDir {
                 "{place}: data format {format} is of a newer version; fulmar {} reads up to {FORMAT}",
                 env!("CARGO_PKG_VERSION")
             ))),
-            None => Err(Failure::new(format!("{place} is not a version file of fulmar"))),
+            None => Err(Failure::new(format!(
+                "{place} is not a version file of fulmar"
+            ))),
         }
     }
 }
 
 /// Makes a folder and those above it; the folder is for its owner only (0700).
 pub fn create_private_dir(path: &Path) -> std::io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
 }
 
 /// Writes a file whole or not at all, for its owner only (0600), and syncs it: under a temporary
 /// name, then renamed.
 pub fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
-    let name = path.file_name().ok_or_else(|| std::io::Error::other("a file needs a name"))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| std::io::Error::other("a file needs a name"))?;
     let mut temporary = name.to_os_string();
     temporary.push(format!(".{}.new", std::process::id()));
     let temporary = folder.join(temporary);
     // A file of a process that died on the way must not lend its mode.
     let _ = fs::remove_file(&temporary);
     let written = (|| {
-        let mut file =
-            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;
@@ -145,12 +163,21 @@ mod tests {
         data.claim().unwrap();
         data.claim().unwrap();
         assert!(data.is_made());
-        assert_eq!(fs::read_to_string(data.version()).unwrap(), "fulmar data format 1\n");
-        assert_eq!(fs::metadata(data.root()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::read_to_string(data.version()).unwrap(),
+            "fulmar data format 1\n"
+        );
+        assert_eq!(
+            fs::metadata(data.root()).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
 
         fs::write(data.version(), "fulmar data format 2\n").unwrap();
         let told = data.claim().unwrap_err().to_string();
-        assert!(told.contains("data format 2 is of a newer version"), "{told}");
+        assert!(
+            told.contains("data format 2 is of a newer version"),
+            "{told}"
+        );
         for broken in ["", "2", "fulmar data format 0", "fulmar data format x"] {
             fs::write(data.version(), broken).unwrap();
             assert!(data.claim().is_err(), "{broken}");
@@ -164,8 +191,15 @@ mod tests {
         for text in ["first", "second, longer"] {
             write_private(&path, text.as_bytes()).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(
+                fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+                0o600
+            );
         }
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary is left");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "no temporary is left"
+        );
     }
 }

@@ -47,17 +47,26 @@ pub type Outcome = Result<Exit, Failure>;
 impl Failure {
     /// A plain failure, exit code 1.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Failed, message: message.into() }
+        Self {
+            exit: Exit::Failed,
+            message: message.into(),
+        }
     }
 
     /// Wrong usage or configuration, exit code 64.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into() }
+        Self {
+            exit: Exit::Usage,
+            message: message.into(),
+        }
     }
 
     /// The folder is held by another process that does not answer, exit code 75.
     pub fn locked(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Locked, message: message.into() }
+        Self {
+            exit: Exit::Locked,
+            message: message.into(),
+        }
     }
 }
 
@@ -94,7 +103,10 @@ impl<T, E: Into<Failure>> Context<T> for Result<T, E> {
     fn context(self, context: impl fmt::Display) -> Result<T, Failure> {
         self.map_err(|error| {
             let failure = error.into();
-            Failure { exit: failure.exit, message: format!("{context}: {}", failure.message) }
+            Failure {
+                exit: failure.exit,
+                message: format!("{context}: {}", failure.message),
+            }
         })
     }
 }
@@ -111,6 +123,9 @@ mod tests {
         let failure = Failure::from(Outer(std::io::Error::other("disk gone")));
         assert_eq!(failure.to_string(), "cannot start: disk gone");
         let again: Result<(), Failure> = Err(failure).context("serve");
-        assert_eq!(again.unwrap_err().to_string(), "serve: cannot start: disk gone");
+        assert_eq!(
+            again.unwrap_err().to_string(),
+            "serve: cannot start: disk gone"
+        );
     }
 }

@@ -41,7 +41,9 @@ pub fn for_client(file: Option<&Path>) -> Result<Option<String>, Failure> {
     if let Some(path) = file {
         return read_file(path).map(Some);
     }
-    Ok(std::env::var("FULMAR_KEY").ok().filter(|key| !key.is_empty()))
+    Ok(std::env::var("FULMAR_KEY")
+        .ok()
+        .filter(|key| !key.is_empty()))
 }
 
 /// Makes the keys of a first start and writes them, 0600. Returns the paths that were written.
@@ -56,10 +58,16 @@ pub fn ensure(
 ) -> Result<Vec<PathBuf>, Failure> {
     create_private_dir(&data.keys()).context(format!("cannot make {}", data.keys().display()))?;
     let mut written = Vec::new();
-    for (name, scope, setting) in
-        [(INGEST, Scope::Ingest, "keys.ingest"), (ADMIN, Scope::Admin, "keys.admin")]
-    {
-        if registry.current().keys.values().any(|key| key.client == name) {
+    for (name, scope, setting) in [
+        (INGEST, Scope::Ingest, "keys.ingest"),
+        (ADMIN, Scope::Admin, "keys.admin"),
+    ] {
+        if registry
+            .current()
+            .keys
+            .values()
+            .any(|key| key.client == name)
+        {
             continue;
         }
         let given = config.text(setting);
@@ -95,8 +103,14 @@ mod tests {
         assert_eq!(written, [path(&data, INGEST), path(&data, ADMIN)]);
         for (name, scope) in [(INGEST, Scope::Ingest), (ADMIN, Scope::Admin)] {
             let grant = registry.grant(&read(&data, name).unwrap(), 2).unwrap();
-            assert_eq!((grant.client.as_str(), grant.scopes.as_slice()), (name, &[scope][..]));
-            let mode = std::fs::metadata(path(&data, name)).unwrap().permissions().mode();
+            assert_eq!(
+                (grant.client.as_str(), grant.scopes.as_slice()),
+                (name, &[scope][..])
+            );
+            let mode = std::fs::metadata(path(&data, name))
+                .unwrap()
+                .permissions()
+                .mode();
             assert_eq!(mode & 0o777, 0o600);
         }
         assert!(ensure(&data, &registry, &config, 3).unwrap().is_empty());
@@ -113,6 +127,12 @@ mod tests {
         settings.add_flag("keys.admin", key.reveal());
         let config = Config::check(settings).unwrap();
         ensure(&data, &registry, &config, 1).unwrap();
-        assert!(registry.grant(key.reveal(), 2).unwrap().scopes.allow(Scope::Admin));
+        assert!(
+            registry
+                .grant(key.reveal(), 2)
+                .unwrap()
+                .scopes
+                .allow(Scope::Admin)
+        );
     }
 }

@@ -7,10 +7,10 @@ mod admin;
 mod cli;
 mod client;
 mod config;
-mod node;
 mod data_dir;
 mod exit;
 mod keys;
+mod node;
 mod pki;
 mod place;
 mod query;
@@ -33,7 +33,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers, on standard output; the rest is wrong usage.
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let exit = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            };
             let _ = error.print();
             return exit.into();
         }

@@ -81,15 +81,25 @@ impl Node {
             .context(format!("cannot open {}", data.state().display()))?;
         let state = Arc::new(state);
         let lake = Lake::open(data.root(), Arc::clone(&state), lake_config(&config))?;
-        let node =
-            Self { data, config, log, state, registry: Arc::new(registry), lake, lock };
+        let node = Self {
+            data,
+            config,
+            log,
+            state,
+            registry: Arc::new(registry),
+            lake,
+            lock,
+        };
         apply_losses(&node.registry, &node.journals());
         Ok(node)
     }
 
     /// The journals of all topics.
     pub fn journals(&self) -> Vec<Arc<fulmar_log::Journal>> {
-        Topic::ALL.iter().map(|topic| self.log.journal(*topic)).collect()
+        Topic::ALL
+            .iter()
+            .map(|topic| self.log.journal(*topic))
+            .collect()
     }
 
     /// Starts the fold that fills the tables, from its committed position.
@@ -102,7 +112,11 @@ impl Node {
         };
         let index = Repeats::open(&self.data.root().join("repeats"), &self.state, limits)?;
         let repeats = index.reader();
-        let fold = Writer::new(self.lake.clone(), index, self.log.journal(Topic::Quarantine));
+        let fold = Writer::new(
+            self.lake.clone(),
+            index,
+            self.log.journal(Topic::Quarantine),
+        );
         let events = self.log.journal(Topic::Events);
         let state = Arc::clone(&self.state);
         let handle = start_fold(fold, events, state, block_limits(config))?;
@@ -151,8 +165,11 @@ fn partitions_of(data: &DataDir, config: &LogConfig) -> Result<Option<u16>, Fail
 
 /// The log's settings out of the configuration.
 fn log_config(config: &Config) -> LogConfig {
-    let mut log = LogConfig::default();
-    log.partitions = u16::try_from(config.number("log.partitions")).unwrap_or(u16::MAX);
+    let partitions = u16::try_from(config.number("log.partitions")).unwrap_or(u16::MAX);
+    let mut log = LogConfig {
+        partitions,
+        ..LogConfig::default()
+    };
     log.events.age_max = Some(config.duration("log.events_age_max"));
     log.profiles.age_max = Some(config.duration("log.events_age_max"));
     match config.number("log.events_bytes_max") {

@@ -56,7 +56,9 @@ impl Pki {
 
     /// Whether the authorities and the server are there.
     pub fn is_made(&self) -> bool {
-        ["agents-ca", "servers-ca", "server"].iter().all(|name| self.pair(name).cert.exists())
+        ["agents-ca", "servers-ca", "server"]
+            .iter()
+            .all(|name| self.pair(name).cert.exists())
     }
 
     /// Makes what is missing of both authorities and the server's certificate. Returns whether
@@ -67,9 +69,10 @@ impl Pki {
         }
         create_private_dir(&self.folder.join("agents"))
             .context(format!("cannot make {}", self.folder.display()))?;
-        for (name, title) in
-            [("agents-ca", "Fulmar agents authority"), ("servers-ca", "Fulmar servers authority")]
-        {
+        for (name, title) in [
+            ("agents-ca", "Fulmar agents authority"),
+            ("servers-ca", "Fulmar servers authority"),
+        ] {
             if !self.pair(name).cert.exists() {
                 self.make_authority(name, title)?;
             }
@@ -116,7 +119,11 @@ impl Pki {
     }
 
     fn make_server(&self) -> Result<Pair, Failure> {
-        let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+        let mut names = vec![
+            "localhost".to_owned(),
+            "127.0.0.1".to_owned(),
+            "::1".to_owned(),
+        ];
         names.extend(host_name());
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name.push(DnType::CommonName, "fulmar");
@@ -168,7 +175,9 @@ impl Pki {
 }
 
 fn set_validity(params: &mut CertificateParams, days: i64) -> Result<(), Failure> {
-    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let today = jiff::Timestamp::now()
+        .to_zoned(jiff::tz::TimeZone::UTC)
+        .date();
     let day = |offset: i64| -> Result<_, Failure> {
         let date = today.checked_add(jiff::Span::new().try_days(offset)?)?;
         let (month, day) = (date.month().unsigned_abs(), date.day().unsigned_abs());
@@ -181,10 +190,15 @@ fn set_validity(params: &mut CertificateParams, days: i64) -> Result<(), Failure
 
 /// This machine's name, when it is one that a certificate can carry.
 fn host_name() -> Option<String> {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?.trim().to_owned();
+    let name = fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()?
+        .trim()
+        .to_owned();
     let sound = !name.is_empty()
         && name != "localhost"
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
     sound.then_some(name)
 }
 
@@ -217,7 +231,11 @@ mod tests {
         let pki = Pki::new(folder.path().to_path_buf());
         pki.init().unwrap();
         for name in ["", "../server", "a b", "a:b", &"a".repeat(65)] {
-            assert_eq!(pki.make_agent(name).unwrap_err().exit, crate::exit::Exit::Usage, "{name}");
+            assert_eq!(
+                pki.make_agent(name).unwrap_err().exit,
+                crate::exit::Exit::Usage,
+                "{name}"
+            );
         }
     }
 }

@@ -15,7 +15,13 @@ use crate::keys;
 #[derive(Args, Clone, Debug)]
 pub struct DataArg {
     /// Data folder.
-    #[arg(long, global = true, value_name = "DIR", env = "FULMAR_DATA", default_value = "./fulmar-data")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "FULMAR_DATA",
+        default_value = "./fulmar-data"
+    )]
     pub data: PathBuf,
 }
 
@@ -54,7 +60,12 @@ pub enum Place {
 impl PlaceArgs {
     /// A folder on this machine and nothing else.
     pub fn of_folder(data: DataArg) -> Self {
-        Self { data, server: None, key_file: None, ca: None }
+        Self {
+            data,
+            server: None,
+            key_file: None,
+            ca: None,
+        }
     }
 
     /// Finds the server, or takes the folder's lock.
@@ -89,9 +100,16 @@ impl PlaceArgs {
 
     fn local(&self, data: &DataDir, key: Option<String>) -> Result<Client, Failure> {
         let addresses = running(data)?;
-        let scheme = if addresses.public_tls { "https" } else { "http" };
+        let scheme = if addresses.public_tls {
+            "https"
+        } else {
+            "http"
+        };
         let url = format!("{scheme}://{}", reachable(&addresses.public));
-        let ca = self.ca.clone().unwrap_or_else(|| data.pki().join("servers-ca.pem"));
+        let ca = self
+            .ca
+            .clone()
+            .unwrap_or_else(|| data.pki().join("servers-ca.pem"));
         Client::to_url(&url, Some(&ca), key)
     }
 }

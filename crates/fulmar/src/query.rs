@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use fulmar_flow::FoldHandle;
-use fulmar_store::query::{QueryError, QueryFormat, QueryLimits, QueryRequest, QueryRunner, QueryTable};
+use fulmar_store::query::{
+    QueryError, QueryFormat, QueryLimits, QueryRequest, QueryRunner, QueryTable,
+};
 use fulmar_store::{Lake, Table};
 use serde::{Deserialize, Serialize};
 
@@ -53,15 +55,24 @@ pub fn runner(data: &Path, config: &Config) -> Result<QueryRunner, QueryError> {
 pub fn request(lake: &Lake, body: &QueryBody) -> Result<QueryRequest, QueryError> {
     let format = QueryFormat::of_name(&body.format).ok_or_else(|| {
         let formats = "table, json, csv, ndjson and parquet";
-        QueryError::Refused(format!("no format `{}`; formats are {formats}", body.format))
+        QueryError::Refused(format!(
+            "no format `{}`; formats are {formats}",
+            body.format
+        ))
     })?;
     let snapshot = lake.snapshot();
     let mut tables = BTreeMap::new();
     for table in Table::ALL {
-        let files: Vec<_> =
-            snapshot.files(table).iter().map(|file| file.path.as_ref().clone()).collect();
+        let files: Vec<_> = snapshot
+            .files(table)
+            .iter()
+            .map(|file| file.path.as_ref().clone())
+            .collect();
         let project = Some(table.key_columns().project);
-        tables.insert(table.name().to_owned(), QueryTable::new(&files, &table.schema(), project)?);
+        tables.insert(
+            table.name().to_owned(),
+            QueryTable::new(&files, &table.schema(), project)?,
+        );
     }
     Ok(QueryRequest {
         sql: body.sql.clone(),
@@ -78,8 +89,14 @@ pub async fn cut_and_wait(writer: &FoldHandle, wait: Duration) -> Reached {
     let target = writer.cut();
     let mut position = writer.watch_position();
     let reached = position.wait_for(|position| *position >= target);
-    let stored = tokio::time::timeout(wait, reached).await.is_ok_and(|found| found.is_ok());
-    Reached { target, position: writer.position(), stored }
+    let stored = tokio::time::timeout(wait, reached)
+        .await
+        .is_ok_and(|found| found.is_ok());
+    Reached {
+        target,
+        position: writer.position(),
+        stored,
+    }
 }
 
 /// How far a wait came.

@@ -15,8 +15,13 @@ use crate::serve::{Live, disk_floor};
 
 /// The status of a running server.
 pub fn of_server(live: &Live) -> Result<Value, Failure> {
-    let mut status =
-        of_parts(&live.desk, &live.state, &live.folder, &live.config, Some(&live.writer))?;
+    let mut status = of_parts(
+        &live.desk,
+        &live.state,
+        &live.folder,
+        &live.config,
+        Some(&live.writer),
+    )?;
     status["state"] = json!(live.unready().unwrap_or("ready"));
     status["started"] = json!(time_text(live.started_ms));
     status["rates"] = json!(live.rates());
@@ -25,7 +30,13 @@ pub fn of_server(live: &Live) -> Result<Value, Failure> {
 
 /// The status of a folder beside no server.
 pub fn of_node(node: &Node) -> Result<Value, Failure> {
-    of_parts(&node.desk(None), &node.state, node.data.root(), &node.config, None)
+    of_parts(
+        &node.desk(None),
+        &node.state,
+        node.data.root(),
+        &node.config,
+        None,
+    )
 }
 
 fn of_parts(
@@ -38,7 +49,11 @@ fn of_parts(
     // The writer's counts are read before the log's end is: the end only grows, so that the
     // ledger, which is read last, never finds the position ahead of it.
     let folds: Vec<_> = writer.iter().map(|writer| writer.stats()).collect();
-    let topics: Vec<JournalStats> = desk.journals.iter().map(|journal| journal.stats()).collect();
+    let topics: Vec<JournalStats> = desk
+        .journals
+        .iter()
+        .map(|journal| journal.stats())
+        .collect();
     let ledger = ledger(desk, state)?;
     let lake = desk.lake.stats();
     let space = disk::space(folder)?;

@@ -32,7 +32,11 @@ pub fn answer(desk: &Desk, request: LogRequest, now_ms: i64) -> Result<Value, Ad
         .parse()
         .map_err(|error: fulmar_log::UnknownTopic| AdminError::NotFound(error.to_string()))?;
     // Into `control` first: what a fold passes must be in the log, or a replay would differ.
-    let change = Change::LossAccepted { topic: known.name().to_owned(), from, to };
+    let change = Change::LossAccepted {
+        topic: known.name().to_owned(),
+        from,
+        to,
+    };
     let revision = desk.registry.change(change, now_ms)?;
     apply_losses(&desk.registry, &desk.journals);
     if let Some(writer) = &desk.writer {

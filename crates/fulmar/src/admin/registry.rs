@@ -104,7 +104,9 @@ pub fn projects(
             Ok(json!({ "projects": list, "revision": state.revision }))
         }
         ProjectsRequest::Create { project } => {
-            let change = Change::ProjectCreated { project: project.clone() };
+            let change = Change::ProjectCreated {
+                project: project.clone(),
+            };
             let revision = registry.change(change, now_ms)?;
             Ok(json!({ "project": project, "revision": revision }))
         }
@@ -123,12 +125,16 @@ pub fn keys(
             let revision = registry.revoke_key(&prefix, now_ms)?;
             return Ok(json!({ "prefix": prefix, "revision": revision }));
         }
-        KeysRequest::Create { project, client, scopes } => {
-            registry.mint(&project, &client, scopes, now_ms)?
-        }
-        KeysRequest::Rotate { project, client, overlap_ms } => {
-            registry.rotate(&project, &client, overlap_ms, now_ms)?
-        }
+        KeysRequest::Create {
+            project,
+            client,
+            scopes,
+        } => registry.mint(&project, &client, scopes, now_ms)?,
+        KeysRequest::Rotate {
+            project,
+            client,
+            overlap_ms,
+        } => registry.rotate(&project, &client, overlap_ms, now_ms)?,
     };
     Ok(json!({
         "key": minted.key.reveal(),
@@ -229,7 +235,10 @@ mod tests {
     fn agents_go_through_their_states() {
         let registry = registry();
         let register = r#"{"op":"register","agent":"web-1"}"#;
-        assert_eq!(agents(&registry, request(register), NOW).unwrap()["state"], "active");
+        assert_eq!(
+            agents(&registry, request(register), NOW).unwrap()["state"],
+            "active"
+        );
         let set = r#"{"op":"set","agent":"web-1","state":"revoked"}"#;
         agents(&registry, request(set), NOW).unwrap();
         let listed = agents(&registry, request(r#"{"op":"list"}"#), NOW).unwrap();

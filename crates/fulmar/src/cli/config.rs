@@ -91,9 +91,15 @@ fn as_toml(settings: &Settings) -> String {
     let mut text = String::new();
     let mut section = "";
     for (key, value, source) in settings.iter() {
-        let (of, name) = key.name.split_once('.').expect("a test holds that names have two parts");
+        let (of, name) = key
+            .name
+            .split_once('.')
+            .expect("a test holds that names have two parts");
         if of != section {
-            text.push_str(&format!("{}[{of}]\n", if section.is_empty() { "" } else { "\n" }));
+            text.push_str(&format!(
+                "{}[{of}]\n",
+                if section.is_empty() { "" } else { "\n" }
+            ));
             section = of;
         }
         let line = match value {
@@ -108,16 +114,18 @@ fn as_toml(settings: &Settings) -> String {
 }
 
 fn reference() -> String {
-    let mut text = String::from(
-        "| key | takes | default | what it does |\n| --- | --- | --- | --- |\n",
-    );
+    let mut text =
+        String::from("| key | takes | default | what it does |\n| --- | --- | --- | --- |\n");
     for (key, value, _) in Settings::defaults().iter() {
         let default = match value.to_string() {
             empty if empty.is_empty() => "unset".to_owned(),
             value => format!("`{value}`"),
         };
         let takes = takes(key.kind);
-        text.push_str(&format!("| `{}` | {takes} | {default} | {} |\n", key.name, key.doc));
+        text.push_str(&format!(
+            "| `{}` | {takes} | {default} | {} |\n",
+            key.name, key.doc
+        ));
     }
     text.trim_end().to_owned()
 }

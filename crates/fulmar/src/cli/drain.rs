@@ -44,6 +44,10 @@ impl DrainArgs {
             }
         };
         print_json(&reached)?;
-        Ok(if reached["stored"] == json!(true) { Exit::Done } else { Exit::Failed })
+        Ok(if reached["stored"] == json!(true) {
+            Exit::Done
+        } else {
+            Exit::Failed
+        })
     }
 }

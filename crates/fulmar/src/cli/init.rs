@@ -35,14 +35,20 @@ impl InitArgs {
         data.claim()?;
         let pki = Pki::new(data.pki());
         if pki.init()? {
-            note(format_args!("made certificates in {}", data.pki().display()));
+            note(format_args!(
+                "made certificates in {}",
+                data.pki().display()
+            ));
         }
         let node = Node::open(data.clone(), lock, config)?;
         for path in keys::ensure(&data, &node.registry, &node.config, now_ms())? {
             note(format_args!("made the key {}", path.display()));
         }
         node.close();
-        note(format_args!("{} is ready for `fulmar serve`", data.root().display()));
+        note(format_args!(
+            "{} is ready for `fulmar serve`",
+            data.root().display()
+        ));
         Ok(Exit::Done)
     }
 }

@@ -53,7 +53,9 @@ enum LogCommand {
 }
 
 fn range(text: &str) -> Result<(u64, u64), String> {
-    let parts = text.split_once('-').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    let parts = text
+        .split_once('-')
+        .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     match parts {
         Some((from, to)) if from <= to => Ok((from, to)),
         _ => Err("takes FROM-TO, the first and the last offset".to_owned()),
@@ -66,18 +68,39 @@ impl LogArgs {
         let folder = self.data.dir().log();
         let topics = |topic: Option<Topic>| topic.map_or(Topic::ALL.to_vec(), |topic| vec![topic]);
         let (reports, json, whole) = match self.command {
-            LogCommand::AcceptLoss { topic, range: (from, to) } => {
-                let request = LogRequest::AcceptLoss { topic: topic.name().to_owned(), from, to };
+            LogCommand::AcceptLoss {
+                topic,
+                range: (from, to),
+            } => {
+                let request = LogRequest::AcceptLoss {
+                    topic: topic.name().to_owned(),
+                    from,
+                    to,
+                };
                 let place = PlaceArgs::of_folder(self.data);
                 return print_json(&ask(&place, "log", &request)?);
             }
             LogCommand::Inspect { topic, json } => {
                 let read = |topic: Topic| fulmar_log::inspect(&folder, topic, &mut |_| {});
-                (topics(topic).into_iter().map(read).collect::<Result<Vec<_>, _>>()?, json, false)
+                (
+                    topics(topic)
+                        .into_iter()
+                        .map(read)
+                        .collect::<Result<Vec<_>, _>>()?,
+                    json,
+                    false,
+                )
             }
             LogCommand::Verify { topic, json } => {
                 let read = |topic: Topic| fulmar_log::verify(&folder, topic, &mut |_| {});
-                (topics(topic).into_iter().map(read).collect::<Result<Vec<_>, _>>()?, json, true)
+                (
+                    topics(topic)
+                        .into_iter()
+                        .map(read)
+                        .collect::<Result<Vec<_>, _>>()?,
+                    json,
+                    true,
+                )
             }
         };
         if !folder.is_dir() {
@@ -96,7 +119,11 @@ impl LogArgs {
 }
 
 fn text(reports: &[TopicReport], whole: bool) -> String {
-    let checked = if whole { "every frame checked" } else { "headers checked" };
+    let checked = if whole {
+        "every frame checked"
+    } else {
+        "headers checked"
+    };
     let mut lines = Vec::new();
     for report in reports {
         lines.push(format!(

@@ -37,7 +37,10 @@ pub fn print_table(rows: &Value, columns: &[&str]) -> Outcome {
     let empty = Vec::new();
     let rows = rows.as_array().unwrap_or(&empty);
     let mut cells: Vec<Vec<String>> = vec![columns.iter().map(|c| c.to_uppercase()).collect()];
-    cells.extend(rows.iter().map(|row| columns.iter().map(|c| cell(&row[*c])).collect()));
+    cells.extend(
+        rows.iter()
+            .map(|row| columns.iter().map(|c| cell(&row[*c])).collect()),
+    );
     print_line(&layout(&cells))
 }
 
@@ -52,13 +55,22 @@ fn cell(value: &Value) -> String {
 
 fn layout(cells: &[Vec<String>]) -> String {
     let columns = cells.first().map_or(0, Vec::len);
-    let width = |at: usize| cells.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let width = |at: usize| {
+        cells
+            .iter()
+            .map(|row| row[at].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let lines: Vec<String> = cells
         .iter()
         .map(|row| {
-            let padded: Vec<String> =
-                row.iter().zip(&widths).map(|(text, width)| format!("{text:<width$}")).collect();
+            let padded: Vec<String> = row
+                .iter()
+                .zip(&widths)
+                .map(|(text, width)| format!("{text:<width$}"))
+                .collect();
             padded.join("  ").trim_end().to_owned()
         })
         .collect();

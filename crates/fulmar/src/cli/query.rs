@@ -95,15 +95,19 @@ impl QueryArgs {
             return Ok(self.sql.clone());
         }
         let mut text = String::new();
-        std::io::stdin().lock().take(STATEMENT_BYTES_MAX).read_to_string(&mut text)?;
+        std::io::stdin()
+            .lock()
+            .take(STATEMENT_BYTES_MAX)
+            .read_to_string(&mut text)?;
         Ok(text)
     }
 }
 
 async fn of_server(client: &Client, body: &QueryBody) -> Outcome {
     let bytes = Bytes::from(serde_json::to_vec(body)?);
-    let mut response =
-        client.send(Method::POST, "/v1/query", "application/json", bytes).await?;
+    let mut response = client
+        .send(Method::POST, "/v1/query", "application/json", bytes)
+        .await?;
     if !response.status().is_success() {
         let status = response.status();
         return Err(refusal(status, &read_whole(response).await?));

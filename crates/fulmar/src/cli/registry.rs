@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::output::{note, print_json, print_table, to_terminal};
 use crate::admin::{AgentsRequest, KeysRequest, ProjectsRequest};
 use crate::config::parse_duration_ms;
-use crate::node::ask;
 use crate::data_dir::{create_private_dir, write_private};
 use crate::exit::{Context as _, Exit, Failure, Outcome};
+use crate::node::ask;
 use crate::place::PlaceArgs;
 
 /// Projects: the unit of isolation. An agent's tenant is a project.
@@ -169,21 +169,44 @@ impl KeysArgs {
         let (request, client, out) = match self.command {
             KeysCommand::List { json } => {
                 let answer = ask(&self.place, "keys", &KeysRequest::List {})?;
-                let columns =
-                    ["prefix", "project", "client", "scopes", "live", "created", "last_used"];
+                let columns = [
+                    "prefix",
+                    "project",
+                    "client",
+                    "scopes",
+                    "live",
+                    "created",
+                    "last_used",
+                ];
                 return print_list(&answer, "keys", &columns, json);
             }
             KeysCommand::Revoke { prefix } => {
                 return print_json(&ask(&self.place, "keys", &KeysRequest::Revoke { prefix })?);
             }
-            KeysCommand::Create { client, project, scope, out } => {
-                let request =
-                    KeysRequest::Create { project, client: client.clone(), scopes: scope };
+            KeysCommand::Create {
+                client,
+                project,
+                scope,
+                out,
+            } => {
+                let request = KeysRequest::Create {
+                    project,
+                    client: client.clone(),
+                    scopes: scope,
+                };
                 (request, client, out)
             }
-            KeysCommand::Rotate { client, project, overlap, out } => {
-                let request =
-                    KeysRequest::Rotate { project, client: client.clone(), overlap_ms: overlap };
+            KeysCommand::Rotate {
+                client,
+                project,
+                overlap,
+                out,
+            } => {
+                let request = KeysRequest::Rotate {
+                    project,
+                    client: client.clone(),
+                    overlap_ms: overlap,
+                };
                 (request, client, out)
             }
         };
@@ -199,7 +222,9 @@ fn key_path(place: &PlaceArgs, client: &str, out: Option<PathBuf>) -> Result<Pat
         return Ok(path);
     }
     if place.server.is_some() {
-        return Err(Failure::usage("with --server, --out names the file for the new key"));
+        return Err(Failure::usage(
+            "with --server, --out names the file for the new key",
+        ));
     }
     let folder = place.data.dir().keys();
     create_private_dir(&folder).context(format!("cannot make {}", folder.display()))?;

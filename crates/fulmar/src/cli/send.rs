@@ -1,6 +1,6 @@
 //! `fulmar send`: a small agent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use fulmar_agent::{Address, CertificateFiles, Credentials, SendError, SendOptions, Summary};
@@ -37,7 +37,12 @@ pub struct SendArgs {
     #[arg(long, value_name = "URL", env = "FULMAR_SERVER")]
     server: Option<String>,
     /// The agent's name, with --data: its certificate is made at first use.
-    #[arg(long, value_name = "NAME", env = "FULMAR_AGENT", default_value = "local")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "FULMAR_AGENT",
+        default_value = "local"
+    )]
     agent: String,
     /// The agent's certificate (PEM), instead of the one in the data folder.
     #[arg(long, value_name = "FILE", requires = "key")]
@@ -126,11 +131,11 @@ impl SendArgs {
             Door::Agents => self.agents_credentials()?,
             Door::Events => self.events_credentials()?,
         };
-        options.sources = self.files.iter().map(source).collect();
+        options.sources = self.files.iter().map(|path| source(path)).collect();
         options.source_name.clone_from(&self.source);
         options.timezone.clone_from(&self.timezone);
-        options.agent = (self.door == Door::Agents && self.cert.is_none())
-            .then(|| self.agent.clone());
+        options.agent =
+            (self.door == Door::Agents && self.cert.is_none()).then(|| self.agent.clone());
         options.spool.clone_from(&self.spool);
         options.follow = self.follow;
         options.rebase = self.rebase;
@@ -149,7 +154,9 @@ impl SendArgs {
         let (certificate, key) = match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => (cert.clone(), key.clone()),
             _ if self.server.is_some() => {
-                return Err(Failure::usage("with --server, the agents door needs --cert and --key"));
+                return Err(Failure::usage(
+                    "with --server, the agents door needs --cert and --key",
+                ));
             }
             _ => {
                 self.need_folder()?;
@@ -164,8 +171,15 @@ impl SendArgs {
             }
             None => pki.pair("servers-ca").cert,
         };
-        let certificate = CertificateFiles { certificate, key, authorities };
-        Ok(Credentials { certificate: Some(certificate), ..Credentials::default() })
+        let certificate = CertificateFiles {
+            certificate,
+            key,
+            authorities,
+        };
+        Ok(Credentials {
+            certificate: Some(certificate),
+            ..Credentials::default()
+        })
     }
 
     fn events_credentials(&self) -> Result<Credentials, Failure> {
@@ -173,7 +187,9 @@ impl SendArgs {
         let api_key = match given {
             Some(key) => key,
             None if self.server.is_some() => {
-                return Err(Failure::usage("with --server, the key comes from --key-file or FULMAR_KEY"));
+                return Err(Failure::usage(
+                    "with --server, the key comes from --key-file or FULMAR_KEY",
+                ));
             }
             None => {
                 self.need_folder()?;
@@ -181,7 +197,11 @@ impl SendArgs {
             }
         };
         let authorities = self.ca.clone();
-        Ok(Credentials { api_key: Some(api_key), authorities, ..Credentials::default() })
+        Ok(Credentials {
+            api_key: Some(api_key),
+            authorities,
+            ..Credentials::default()
+        })
     }
 
     fn need_folder(&self) -> Result<(), Failure> {
@@ -197,10 +217,10 @@ impl SendArgs {
     }
 }
 
-fn source(path: &PathBuf) -> fulmar_agent::Source {
+fn source(path: &Path) -> fulmar_agent::Source {
     match path.as_os_str() == "-" {
         true => fulmar_agent::Source::Stdin,
-        false => fulmar_agent::Source::File(path.clone()),
+        false => fulmar_agent::Source::File(path.to_owned()),
     }
 }
 
@@ -217,8 +237,15 @@ fn tell(summary: &Summary) -> Outcome {
         note("lines outside the admission window were refused: --rebase moves an old file to now");
     }
     if summary.interrupted && summary.pending > 0 {
-        note(format_args!("{} events wait in the spool for the next run", summary.pending));
+        note(format_args!(
+            "{} events wait in the spool for the next run",
+            summary.pending
+        ));
         return Ok(Exit::Failed);
     }
-    Ok(if summary.refused > 0 { Exit::SomeRefused } else { Exit::Done })
+    Ok(if summary.refused > 0 {
+        Exit::SomeRefused
+    } else {
+        Exit::Done
+    })
 }

@@ -12,8 +12,10 @@ use crate::status::of_node;
 
 /// Show the ledger, lag, backlog, disk and rates.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  fulmar status\n  fulmar status --json | jq .ledger\n\n\
-    logged = stored + repeats + quarantined + dropped + backlog, always.")]
+#[command(
+    after_help = "Examples:\n  fulmar status\n  fulmar status --json | jq .ledger\n\n\
+    logged = stored + repeats + quarantined + dropped + backlog, always."
+)]
 pub struct StatusArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -47,11 +49,21 @@ fn text(status: &Value) -> Result<String, Failure> {
     let count = |value: &Value| value.as_u64().unwrap_or(0);
     let size = |value: &Value| rounded(count(value));
     let ledger = &status["ledger"];
-    let dropped: u64 =
-        ledger["dropped"].as_object().map_or(0, |d| d.values().filter_map(Value::as_u64).sum());
-    let balanced = if status["balanced"] == json!(true) { "balanced" } else { "NOT BALANCED" };
+    let dropped: u64 = ledger["dropped"]
+        .as_object()
+        .map_or(0, |d| d.values().filter_map(Value::as_u64).sum());
+    let balanced = if status["balanced"] == json!(true) {
+        "balanced"
+    } else {
+        "NOT BALANCED"
+    };
     let mut lines = vec![
-        format!("server    {} {}, {}", word(&status["id"]), word(&status["version"]), word(&status["state"])),
+        format!(
+            "server    {} {}, {}",
+            word(&status["id"]),
+            word(&status["version"]),
+            word(&status["state"])
+        ),
         format!(
             "ledger    {} logged = {} stored + {} repeats + {} quarantined + {dropped} dropped + {} \
              backlog ({balanced})",
@@ -91,7 +103,10 @@ fn text(status: &Value) -> Result<String, Failure> {
         ));
     }
     for fold in status["folds"].as_array().into_iter().flatten() {
-        let error = fold["error"].as_str().map(|e| format!(": {e}")).unwrap_or_default();
+        let error = fold["error"]
+            .as_str()
+            .map(|e| format!(": {e}"))
+            .unwrap_or_default();
         lines.push(format!(
             "fold      {} {} at {}{error}",
             word(&fold["name"]),
@@ -116,7 +131,12 @@ fn text(status: &Value) -> Result<String, Failure> {
 
 /// A size to three figures: exact ones are for programs.
 fn rounded(bytes: u64) -> String {
-    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let units = [
+        (1_u64 << 40, "TiB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+    ];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
         None => size_text(bytes),

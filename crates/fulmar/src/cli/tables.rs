@@ -42,7 +42,16 @@ impl LakeArgs {
         match self.command {
             LakeCommand::Files { json } => {
                 let answer = ask(&self.place, "lake", &LakeRequest::Files {})?;
-                let columns = ["table", "level", "day", "rows", "bytes", "offset_min", "offset_max", "path"];
+                let columns = [
+                    "table",
+                    "level",
+                    "day",
+                    "rows",
+                    "bytes",
+                    "offset_min",
+                    "offset_max",
+                    "path",
+                ];
                 match json {
                     true => print_json(&answer["files"]),
                     false => print_table(&answer["files"], &columns),
@@ -103,7 +112,11 @@ impl QuarantineArgs {
     pub fn run(self) -> Outcome {
         match self.command {
             QuarantineCommand::List { count, json } => {
-                let answer = ask(&self.place, "quarantine", &QuarantineRequest::List { count })?;
+                let answer = ask(
+                    &self.place,
+                    "quarantine",
+                    &QuarantineRequest::List { count },
+                )?;
                 let rows = &answer["quarantine"];
                 if json {
                     return print_json(rows);
@@ -112,11 +125,16 @@ impl QuarantineArgs {
                     note("the quarantine is empty");
                     return Ok(Exit::Done);
                 }
-                print_table(rows, &["id", "time", "topic", "offset", "reason", "detail", "bytes"])
+                print_table(
+                    rows,
+                    &["id", "time", "topic", "offset", "reason", "detail", "bytes"],
+                )
             }
-            QuarantineCommand::Show { id } => {
-                print_json(&ask(&self.place, "quarantine", &QuarantineRequest::Show { id })?)
-            }
+            QuarantineCommand::Show { id } => print_json(&ask(
+                &self.place,
+                "quarantine",
+                &QuarantineRequest::Show { id },
+            )?),
             QuarantineCommand::Replay { ids } => {
                 for id in ids {
                     let request = QuarantineRequest::Replay { id };

@@ -50,7 +50,9 @@ impl VerifyArgs {
             Place::Server(client) => self.beside(&client)?,
             Place::Folder(data, lock) => {
                 let topics = verify::integrity(&data.log())?;
-                note("no server runs: taking the folder, running the writer to the log's end first");
+                note(
+                    "no server runs: taking the folder, running the writer to the log's end first",
+                );
                 let node = Node::open_as_made(data, lock)?;
                 let report = self.alone(&node, topics);
                 node.close();
@@ -73,7 +75,9 @@ impl VerifyArgs {
         let to = reached["target"].as_u64().unwrap_or(0);
         if reached["stored"] != json!(true) {
             let position = &reached["position"];
-            note(format_args!("the writer stands at {position}, before {to}: comparing up to it"));
+            note(format_args!(
+                "the writer stands at {position}, before {to}: comparing up to it"
+            ));
         }
         let to = to.min(reached["position"].as_u64().unwrap_or(0));
         let status = block_on(client.post_json("/v1/admin/status", &json!({})))??;
@@ -91,19 +95,20 @@ impl VerifyArgs {
     }
 
     /// With the folder in hand: up to the log's end.
-    fn alone(
-        &self,
-        node: &Node,
-        topics: Vec<fulmar_log::TopicReport>,
-    ) -> Result<Report, Failure> {
+    fn alone(&self, node: &Node, topics: Vec<fulmar_log::TopicReport>) -> Result<Report, Failure> {
         let end = node.log.journal(fulmar_log::Topic::Events).end();
         let damaged = topics.iter().any(|topic| !topic.damages.is_empty());
         if !node.store_all()? && !damaged {
-            return Err(Failure::new("the writer could not reach the log's end; see its log lines"));
+            return Err(Failure::new(
+                "the writer could not reach the log's end; see its log lines",
+            ));
         }
         let status = crate::status::of_node(node)?;
         let files = json!({ "files": node.lake.snapshot().file_infos() });
-        verify::compare(&self.subject(node.data.log(), end, &status, &files)?, topics)
+        verify::compare(
+            &self.subject(node.data.log(), end, &status, &files)?,
+            topics,
+        )
     }
 
     fn subject(
@@ -161,9 +166,11 @@ fn text(report: &Report) -> String {
             tally.expired,
             report.given_up,
         ));
-        for (word, finding) in
-            [("lost", &report.lost), ("doubled", &report.doubled), ("foreign", &report.foreign)]
-        {
+        for (word, finding) in [
+            ("lost", &report.lost),
+            ("doubled", &report.doubled),
+            ("foreign", &report.foreign),
+        ] {
             lines.push(format!("{word:<9} {}{}", finding.count, first(finding)));
         }
     }

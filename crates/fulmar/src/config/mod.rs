@@ -13,8 +13,8 @@ mod value;
 
 use std::path::{Path, PathBuf};
 
-pub use settings::{Settings, Source};
-pub use table::{KEYS, Kind};
+pub use settings::Settings;
+pub use table::Kind;
 pub use value::{Value, duration_text, parse_duration_ms, size_text};
 
 use crate::exit::Failure;
@@ -46,7 +46,9 @@ impl Config {
         if let Some(path) = file {
             match std::fs::read_to_string(path) {
                 Ok(text) => settings.add_file(&text, &path.display().to_string()),
-                Err(error) => settings.problems.push(format!("{}: {error}", path.display())),
+                Err(error) => settings
+                    .problems
+                    .push(format!("{}: {error}", path.display())),
             }
         }
         settings.add_environment(std::env::vars());
@@ -70,7 +72,9 @@ impl Config {
         let count = problems.len();
         let word = if count == 1 { "problem" } else { "problems" };
         let list = problems.join("\n  ");
-        Err(Failure::usage(format!("the configuration has {count} {word}:\n  {list}")))
+        Err(Failure::usage(format!(
+            "the configuration has {count} {word}:\n  {list}"
+        )))
     }
 
     /// The settings behind it, for printing.

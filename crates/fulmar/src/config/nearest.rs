@@ -8,9 +8,13 @@ pub fn nearest<'a>(
 ) -> Option<&'a str> {
     let wrong = wrong.to_ascii_lowercase();
     near_letters(&wrong, names.clone()).or_else(|| {
-        let word = wrong.strip_prefix("fulmar").or_else(|| wrong.rfind('.').map(|at| &wrong[at..]));
+        let word = wrong
+            .strip_prefix("fulmar")
+            .or_else(|| wrong.rfind('.').map(|at| &wrong[at..]));
         let word = word?;
-        names.into_iter().find(|name| name.to_ascii_lowercase().ends_with(word))
+        names
+            .into_iter()
+            .find(|name| name.to_ascii_lowercase().ends_with(word))
     })
 }
 
@@ -19,7 +23,12 @@ fn near_letters<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Op
     let allowed = wrong.len() / 3 + 1;
     let (name, edits) = names
         .into_iter()
-        .map(|name| (name, distance(wrong.as_bytes(), name.to_ascii_lowercase().as_bytes())))
+        .map(|name| {
+            (
+                name,
+                distance(wrong.as_bytes(), name.to_ascii_lowercase().as_bytes()),
+            )
+        })
         .min_by_key(|(_, edits)| *edits)?;
     (edits <= allowed).then_some(name)
 }
@@ -56,7 +65,11 @@ mod tests {
         assert_eq!(distance(b"", b"abc"), 3);
         assert_eq!(distance(b"kitten", b"sitting"), 3);
         assert_eq!(distance(b"adress", b"address"), 1);
-        assert_eq!(distance(b"memroy", b"memory"), 1, "a swap of neighbours is one edit");
+        assert_eq!(
+            distance(b"memroy", b"memory"),
+            1,
+            "a swap of neighbours is one edit"
+        );
     }
 
     #[test]
@@ -66,7 +79,10 @@ mod tests {
         assert_eq!(nearest("log.partition", names), Some("log.partitions"));
         assert_eq!(nearest("enforce_fsync", names), None);
         assert_eq!(nearest("topics.partitions", names), Some("log.partitions"));
-        assert_eq!(nearest("FULMAR_X", ["FULMAR_OTHER_X"]), Some("FULMAR_OTHER_X"));
+        assert_eq!(
+            nearest("FULMAR_X", ["FULMAR_OTHER_X"]),
+            Some("FULMAR_OTHER_X")
+        );
         assert_eq!(nearest("x", []), None);
     }
 }

@@ -16,7 +16,9 @@ pub fn check(config: &Config, problems: &mut Vec<String>) {
     for section in ["public", "agents"] {
         let half = |name: &str| config.path(&format!("{section}.{name}")).is_some();
         if half("tls_cert") != half("tls_key") {
-            problems.push(format!("{section}.tls_cert and {section}.tls_key go together"));
+            problems.push(format!(
+                "{section}.tls_cert and {section}.tls_key go together"
+            ));
         }
     }
     check_public(config, problems);
@@ -37,8 +39,14 @@ pub fn check(config: &Config, problems: &mut Vec<String>) {
         problems.push("gateway.body_max must not exceed gateway.in_flight_bytes_max".to_owned());
     }
     let id = config.text("server.id");
-    if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) {
-        problems.push(format!("server.id `{id}` takes letters, digits, `.`, `_` and `-`"));
+    if id.is_empty()
+        || !id
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+    {
+        problems.push(format!(
+            "server.id `{id}` takes letters, digits, `.`, `_` and `-`"
+        ));
     }
 }
 

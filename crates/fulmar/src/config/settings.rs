@@ -66,7 +66,10 @@ impl Settings {
                 (value, Source::Default)
             })
             .collect();
-        Self { values, problems: Vec::new() }
+        Self {
+            values,
+            problems: Vec::new(),
+        }
     }
 
     /// Puts the text of a configuration file over what is there. `place` names it in problems.
@@ -74,7 +77,8 @@ impl Settings {
         let table: toml::Table = match text.parse() {
             Ok(table) => table,
             Err(error) => {
-                self.problems.push(format!("{place}: {}", error.to_string().trim_end()));
+                self.problems
+                    .push(format!("{place}: {}", error.to_string().trim_end()));
                 return;
             }
         };
@@ -116,13 +120,13 @@ impl Settings {
             let bare = variable.strip_suffix("_FILE");
             let known = KEYS.iter().find(|key| {
                 let env = key.env();
-                env == variable
-                    || (matches!(key.kind, Kind::Secret) && bare == Some(env.as_str()))
+                env == variable || (matches!(key.kind, Kind::Secret) && bare == Some(env.as_str()))
             });
             let Some(key) = known else {
                 let names: Vec<String> = KEYS.iter().map(Key::env).collect();
                 let hint = hint(&variable, names.iter().map(String::as_str));
-                self.problems.push(format!("environment: no variable `{variable}`{hint}"));
+                self.problems
+                    .push(format!("environment: no variable `{variable}`{hint}"));
                 continue;
             };
             let suffix = if key.env() == variable { "" } else { "_file" };
@@ -151,18 +155,23 @@ impl Settings {
         };
         match read_secret(Path::new(text)) {
             Ok(value) => self.values[at] = (Value::Secret(value), source),
-            Err(error) => self.problems.push(format!("{place}: {name} `{text}`: {error}")),
+            Err(error) => self
+                .problems
+                .push(format!("{place}: {name} `{text}`: {error}")),
         }
     }
 
     fn unknown(&mut self, name: &str, place: &str) {
         let hint = hint(name, KEYS.iter().map(|key| key.name));
-        self.problems.push(format!("{place}: no key `{name}`{hint}"));
+        self.problems
+            .push(format!("{place}: no key `{name}`{hint}"));
     }
 
     /// Every key with its value and where it came from, in the table's order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Key, &Value, &Source)> {
-        KEYS.iter().zip(&self.values).map(|(key, (value, source))| (key, value, source))
+        KEYS.iter()
+            .zip(&self.values)
+            .map(|(key, (value, source))| (key, value, source))
     }
 
     /// The value of a key of the table.
@@ -172,7 +181,9 @@ impl Settings {
 }
 
 fn hint<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
-    nearest(wrong, names).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+    nearest(wrong, names)
+        .map(|name| format!("; did you mean `{name}`?"))
+        .unwrap_or_default()
 }
 
 /// Reads a value as the key wants it, or says what it wants.
@@ -226,6 +237,8 @@ fn parse(key: &Key, text: &str) -> Result<Value, String> {
 fn read_secret(path: &Path) -> std::io::Result<String> {
     use std::io::Read as _;
     let mut text = String::new();
-    std::fs::File::open(path)?.take(SECRET_FILE_BYTES_MAX).read_to_string(&mut text)?;
+    std::fs::File::open(path)?
+        .take(SECRET_FILE_BYTES_MAX)
+        .read_to_string(&mut text)?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }

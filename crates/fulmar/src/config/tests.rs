@@ -5,8 +5,11 @@ use super::*;
 fn from(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Settings {
     let mut settings = Settings::defaults();
     settings.add_file(file, "fulmar.toml");
-    settings
-        .add_environment(environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
+    settings.add_environment(
+        environment
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned())),
+    );
     for (name, text) in flags {
         settings.add_flag(name, text);
     }
@@ -14,7 +17,10 @@ fn from(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Set
 }
 
 fn problems(settings: Settings) -> String {
-    Config::check(settings).err().map(|failure| failure.to_string()).unwrap_or_default()
+    Config::check(settings)
+        .err()
+        .map(|failure| failure.to_string())
+        .unwrap_or_default()
 }
 
 #[test]
@@ -24,11 +30,26 @@ fn the_defaults_are_a_sound_configuration() {
     assert_eq!(config.text("agents.address"), "0.0.0.0:8443");
     assert_eq!(config.text("ops.address"), "127.0.0.1:9100");
     assert_eq!(config.number("repeats.window"), (168 * 60 + 5) * 60_000);
-    let rates = Rates { requests: 200, events: 50_000, bytes: 32 << 20 };
+    let rates = Rates {
+        requests: 200,
+        events: 50_000,
+        bytes: 32 << 20,
+    };
     assert_eq!(config.rates("agents"), rates);
-    let rates = Rates { requests: 50_000, events: 200_000, bytes: 128 << 20 };
+    let rates = Rates {
+        requests: 50_000,
+        events: 200_000,
+        bytes: 128 << 20,
+    };
     assert_eq!(config.rates("keys"), rates);
-    assert_eq!(config.rates("projects"), Rates { requests: 0, events: 0, bytes: 0 });
+    assert_eq!(
+        config.rates("projects"),
+        Rates {
+            requests: 0,
+            events: 0,
+            bytes: 0
+        }
+    );
 }
 
 #[test]
@@ -46,7 +67,11 @@ fn flags_win_over_environment_over_file_over_default() {
     let environment = [("FULMAR_LOG_PARTITIONS", "2"), ("FULMAR_OPS_ADDRESS", " ")];
     let settings = from(file, &environment, &[]);
     assert_eq!(settings.get("log.partitions"), &Value::Count(2));
-    assert_eq!(settings.get("ops.address").to_string(), "127.0.0.1:1", "blank is unset");
+    assert_eq!(
+        settings.get("ops.address").to_string(),
+        "127.0.0.1:1",
+        "blank is unset"
+    );
     let settings = from(file, &environment, &[("log.partitions", "3")]);
     assert_eq!(settings.get("log.partitions"), &Value::Count(3));
     assert_eq!(settings.get("server.id").to_string(), "fulmar");
@@ -66,7 +91,11 @@ fn every_problem_is_reported_at_once_with_the_nearest_name() {
         append_timeout = 10
         events_max = [1]
     "#;
-    let environment = [("FULMAR_LOG_LEVEL", "info"), ("FULMAR_DATA", "x"), ("PATH", "y")];
+    let environment = [
+        ("FULMAR_LOG_LEVEL", "info"),
+        ("FULMAR_DATA", "x"),
+        ("PATH", "y"),
+    ];
     let told = problems(from(file, &environment, &[("server.log_format", "jason")]));
     let lines: Vec<&str> = told.lines().map(str::trim).collect();
     let expected = [
@@ -91,7 +120,10 @@ fn every_problem_is_reported_at_once_with_the_nearest_name() {
 #[test]
 fn broken_toml_is_one_problem_with_its_place() {
     let told = problems(from("[log\npartitions = 1", &[], &[]));
-    assert!(told.contains("fulmar.toml: ") && told.contains("line 1"), "{told}");
+    assert!(
+        told.contains("fulmar.toml: ") && told.contains("line 1"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -99,7 +131,10 @@ fn a_public_listener_wants_tls_or_a_proxy() {
     let sound = [
         vec![("public.address", "127.0.0.1:0")],
         vec![("public.address", "[::1]:8080")],
-        vec![("public.address", "0.0.0.0:8080"), ("public.behind_proxy", "true")],
+        vec![
+            ("public.address", "0.0.0.0:8080"),
+            ("public.behind_proxy", "true"),
+        ],
         vec![
             ("public.address", "0.0.0.0:8080"),
             ("public.tls_cert", "a.pem"),
@@ -111,18 +146,39 @@ fn a_public_listener_wants_tls_or_a_proxy() {
     }
     for address in ["0.0.0.0:8080", "[::]:8080", "192.0.2.1:8080"] {
         let told = problems(from("", &[], &[("public.address", address)]));
-        assert!(told.contains("can be reached from outside"), "{address}: {told}");
+        assert!(
+            told.contains("can be reached from outside"),
+            "{address}: {told}"
+        );
     }
 }
 
 #[test]
 fn rules_between_keys_are_checked() {
     let cases = [
-        (vec![("public.tls_cert", "a.pem")], "public.tls_cert and public.tls_key go together"),
-        (vec![("ops.address", "127.0.0.1:8080")], "public.address and ops.address are both"),
-        (vec![("repeats.window", "168h")], "repeats.window must cover"),
-        (vec![("server.memory_max", "256MiB")], "server.memory_max 256MiB is less"),
-        (vec![("gateway.in_flight_bytes_max", "8MiB"), ("gateway.body_max", "9MiB")], "must not"),
+        (
+            vec![("public.tls_cert", "a.pem")],
+            "public.tls_cert and public.tls_key go together",
+        ),
+        (
+            vec![("ops.address", "127.0.0.1:8080")],
+            "public.address and ops.address are both",
+        ),
+        (
+            vec![("repeats.window", "168h")],
+            "repeats.window must cover",
+        ),
+        (
+            vec![("server.memory_max", "256MiB")],
+            "server.memory_max 256MiB is less",
+        ),
+        (
+            vec![
+                ("gateway.in_flight_bytes_max", "8MiB"),
+                ("gateway.body_max", "9MiB"),
+            ],
+            "must not",
+        ),
         (vec![("server.id", "a b")], "server.id `a b` takes"),
     ];
     for (flags, problem) in cases {
@@ -141,11 +197,20 @@ fn a_secret_comes_from_a_file_too_and_never_prints() {
     let by_environment = from("", &[("FULMAR_KEYS_ADMIN_FILE", path)], &[]);
     for settings in [by_file, by_environment] {
         assert!(settings.problems.is_empty(), "{:?}", settings.problems);
-        assert_eq!(settings.get("keys.admin"), &Value::Secret("hunter2".to_owned()));
+        assert_eq!(
+            settings.get("keys.admin"),
+            &Value::Secret("hunter2".to_owned())
+        );
         assert!(!format!("{settings:?}").contains("hunter2"));
     }
     let missing = problems(from("", &[("FULMAR_KEYS_ADMIN_FILE", "/nowhere/key")], &[]));
-    assert!(missing.contains("keys.admin_file `/nowhere/key`"), "{missing}");
+    assert!(
+        missing.contains("keys.admin_file `/nowhere/key`"),
+        "{missing}"
+    );
     let no_secret = problems(from("[log]\npartitions_file = \"x\"\n", &[], &[]));
-    assert!(no_secret.contains("no key `log.partitions_file`"), "{no_secret}");
+    assert!(
+        no_secret.contains("no key `log.partitions_file`"),
+        "{no_secret}"
+    );
 }

@@ -16,8 +16,13 @@ const SIZE_UNITS: [(&str, u64); 9] = [
 ];
 
 /// Units of durations in milliseconds, `ms` before `m` and `s`.
-const DURATION_UNITS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const DURATION_UNITS: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
 
 /// A value of one key.
 #[derive(Clone, PartialEq, Eq)]
@@ -91,7 +96,12 @@ pub fn parse_duration_ms(text: &str) -> Option<u64> {
 
 /// The shortest exact text of a size, which [`parse_size`] reads back.
 pub fn size_text(bytes: u64) -> String {
-    let exact = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let exact = [
+        (1_u64 << 40, "TiB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+    ];
     for (unit, name) in exact {
         if bytes >= unit && bytes.is_multiple_of(unit) {
             return format!("{}{name}", bytes / unit);

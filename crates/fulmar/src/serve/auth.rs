@@ -23,7 +23,7 @@ pub fn problem(status: StatusCode, code: &str, detail: &str) -> Answer {
 
 /// What the request's bearer key opens, or the refusal: 401 without a known key, 403 without the
 /// scope.
-pub fn admit(registry: &Registry, headers: &HeaderMap, scope: Scope) -> Result<Grant, Answer> {
+pub fn admit(registry: &Registry, headers: &HeaderMap, scope: Scope) -> Result<Grant, Box<Answer>> {
     let key = headers
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
@@ -33,12 +33,18 @@ pub fn admit(registry: &Registry, headers: &HeaderMap, scope: Scope) -> Result<G
     let Some(grant) = key.and_then(|key| registry.grant(key, now_ms())) else {
         let detail = "a known key is needed: Authorization: Bearer KEY";
         let mut refused = problem(StatusCode::UNAUTHORIZED, "unauthenticated", detail);
-        refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        return Err(refused);
+        refused
+            .headers_mut()
+            .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        return Err(Box::new(refused));
     };
     if !grant.scopes.allow(scope) {
         let detail = format!("the key lacks the scope {}", scope.as_str());
-        return Err(problem(StatusCode::FORBIDDEN, "forbidden", &detail));
+        return Err(Box::new(problem(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            &detail,
+        )));
     }
     Ok(grant)
 }

@@ -40,7 +40,11 @@ impl Shared {
             config.number("gateway.body_max"),
         );
         let capacity = Capacity::new(limits, Arc::clone(&metrics));
-        Self { metrics, capacity, pool: BufferPool::new() }
+        Self {
+            metrics,
+            capacity,
+            pool: BufferPool::new(),
+        }
     }
 }
 
@@ -72,28 +76,33 @@ pub fn agents(live: &Live, shared: &Shared) -> AgentsDoor {
 }
 
 /// TLS of the agents listener: the configured files, else those of the folder.
-pub fn agents_tls(
-    config: &Config,
-    pki: &Pki,
-    shared: &Shared,
-) -> Result<Arc<Tls>, GatewayError> {
+pub fn agents_tls(config: &Config, pki: &Pki, shared: &Shared) -> Result<Arc<Tls>, GatewayError> {
     let own = pki.pair("server");
     let paths = TlsPaths {
         certificate: config.path("agents.tls_cert").unwrap_or(own.cert),
         key: config.path("agents.tls_key").unwrap_or(own.key),
-        clients_ca: Some(config.path("agents.ca").unwrap_or(pki.pair("agents-ca").cert)),
+        clients_ca: Some(
+            config
+                .path("agents.ca")
+                .unwrap_or(pki.pair("agents-ca").cert),
+        ),
     };
     Tls::open(paths, Arc::new(SystemClock), Arc::clone(&shared.metrics))
 }
 
 /// TLS of the public listener, when it is configured.
 pub fn public_tls(config: &Config, shared: &Shared) -> Result<Option<Arc<Tls>>, GatewayError> {
-    let (Some(certificate), Some(key)) =
-        (config.path("public.tls_cert"), config.path("public.tls_key"))
-    else {
+    let (Some(certificate), Some(key)) = (
+        config.path("public.tls_cert"),
+        config.path("public.tls_key"),
+    ) else {
         return Ok(None);
     };
-    let paths = TlsPaths { certificate, key, clients_ca: None };
+    let paths = TlsPaths {
+        certificate,
+        key,
+        clients_ca: None,
+    };
     Tls::open(paths, Arc::new(SystemClock), Arc::clone(&shared.metrics)).map(Some)
 }
 

@@ -41,12 +41,7 @@ pub struct Listeners {
 }
 
 /// Serves until a signal, then drains. True when the drain was complete.
-pub async fn run(
-    live: Arc<Live>,
-    data: &DataDir,
-    pki: &Pki,
-    told: &Told,
-) -> Result<bool, Failure> {
+pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Result<bool, Failure> {
     // Before ready: a signal that comes at once must already find its handler.
     let signals = shutdown::Signals::listen()?;
     let shared = Shared::new(&live.config);
@@ -66,15 +61,32 @@ pub async fn run(
     };
 
     let limits = doors::server_limits(&live.config);
-    let ops_limits = ServerLimits { connections_max: OPS_CONNECTIONS_MAX, ..limits };
+    let ops_limits = ServerLimits {
+        connections_max: OPS_CONNECTIONS_MAX,
+        ..limits
+    };
     let registry = metrics::registry(&live, &shared.metrics);
     let ops_handler = Ops::new(Arc::clone(&live), registry);
     let public_handler = Public::new(Arc::clone(&live));
     let agents_handler = doors::agents(&live, &shared);
     let listeners = Listeners {
         ops: serve("ops", ops_handler, None, ops_limits, &shared, ops),
-        public: serve("public", public_handler, public_tls, limits, &shared, public),
-        agents: serve("agents", agents_handler, Some(agents_tls), limits, &shared, agents),
+        public: serve(
+            "public",
+            public_handler,
+            public_tls,
+            limits,
+            &shared,
+            public,
+        ),
+        agents: serve(
+            "agents",
+            agents_handler,
+            Some(agents_tls),
+            limits,
+            &shared,
+            agents,
+        ),
     };
     let sampler = tokio::spawn(sample(Arc::clone(&live)));
 
@@ -87,7 +99,9 @@ pub async fn run(
 
 async fn bind(live: &Live, name: &str) -> Result<TcpListener, Failure> {
     let address = live.config.text(name);
-    TcpListener::bind(address).await.context(format!("cannot listen on {address} ({name})"))
+    TcpListener::bind(address)
+        .await
+        .context(format!("cannot listen on {address} ({name})"))
 }
 
 fn serve<H: Handler>(
@@ -102,7 +116,10 @@ fn serve<H: Handler>(
     let metrics = Arc::clone(&shared.metrics);
     let server = Server::new(name, Arc::new(handler), tls, limits, metrics);
     let task = tokio::spawn(server.run(listener, end));
-    Listening { drain: trigger, task }
+    Listening {
+        drain: trigger,
+        task,
+    }
 }
 
 async fn sample(live: Arc<Live>) {

@@ -25,13 +25,17 @@ impl LevelSwitch {
 
 /// Starts logging to standard error. `format` is `text` or `json`.
 pub fn start(level: &str, format: &str) -> Result<LevelSwitch, Failure> {
-    let level: LevelFilter =
-        level.parse().map_err(|_| Failure::usage(format!("no log level `{level}`")))?;
+    let level: LevelFilter = level
+        .parse()
+        .map_err(|_| Failure::usage(format!("no log level `{level}`")))?;
     let (filter, handle) = reload::Layer::new(level);
     let base = tracing_subscriber::registry().with(filter);
     let started = match format {
         "json" => {
-            let layer = fmt::layer().json().flatten_event(true).with_writer(std::io::stderr);
+            let layer = fmt::layer()
+                .json()
+                .flatten_event(true)
+                .with_writer(std::io::stderr);
             base.with(layer).try_init()
         }
         _ => {

@@ -18,6 +18,9 @@ use fulmar_store::writer::WRITER;
 
 use super::live::Live;
 
+/// What a figure is read from.
+type Of<T> = fn(&T) -> u64;
+
 /// Everything that is read from the parts at each scrape, so that it is never out of date.
 struct Parts(Arc<Live>);
 
@@ -52,12 +55,8 @@ struct Family<'a> {
 }
 
 fn gauge(encoder: &mut DescriptorEncoder<'_>, family: Family<'_>) -> Result<(), fmt::Error> {
-    let mut metric = encoder.encode_descriptor(
-        family.name,
-        family.help,
-        family.unit,
-        MetricType::Gauge,
-    )?;
+    let mut metric =
+        encoder.encode_descriptor(family.name, family.help, family.unit, MetricType::Gauge)?;
     for (labels, value) in family.rows {
         let value = ConstGauge::new(value);
         if labels.is_empty() {
@@ -69,12 +68,8 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, family: Family<'_>) -> Result<(), 
 }
 
 fn counter(encoder: &mut DescriptorEncoder<'_>, family: Family<'_>) -> Result<(), fmt::Error> {
-    let mut metric = encoder.encode_descriptor(
-        family.name,
-        family.help,
-        family.unit,
-        MetricType::Counter,
-    )?;
+    let mut metric =
+        encoder.encode_descriptor(family.name, family.help, family.unit, MetricType::Counter)?;
     for (labels, value) in family.rows {
         let value = ConstCounter::new(value);
         if labels.is_empty() {
@@ -98,33 +93,45 @@ impl Collector for Parts {
 
 fn encode_process(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
     let version = vec![("version", env!("CARGO_PKG_VERSION"))];
-    gauge(encoder, Family {
-        name: "fulmar_build_info",
-        help: "The version that runs",
-        unit: None,
-        rows: vec![(version, 1.0)],
-    })?;
+    gauge(
+        encoder,
+        Family {
+            name: "fulmar_build_info",
+            help: "The version that runs",
+            unit: None,
+            rows: vec![(version, 1.0)],
+        },
+    )?;
     let ready = if live.unready().is_none() { 1.0 } else { 0.0 };
-    gauge(encoder, Family {
-        name: "fulmar_ready",
-        help: "Whether the doors can accept durably",
-        unit: None,
-        rows: vec![(vec![], ready)],
-    })?;
+    gauge(
+        encoder,
+        Family {
+            name: "fulmar_ready",
+            help: "Whether the doors can accept durably",
+            unit: None,
+            rows: vec![(vec![], ready)],
+        },
+    )?;
     if let Ok(space) = disk::space(&live.folder) {
-        gauge(encoder, Family {
-            name: "fulmar_disk_free",
-            help: "Free space of the data folder's file system",
-            unit: Some(&Unit::Bytes),
-            rows: vec![(vec![], space.free_bytes as f64)],
-        })?;
+        gauge(
+            encoder,
+            Family {
+                name: "fulmar_disk_free",
+                help: "Free space of the data folder's file system",
+                unit: Some(&Unit::Bytes),
+                rows: vec![(vec![], space.free_bytes as f64)],
+            },
+        )?;
     }
-    gauge(encoder, Family {
-        name: "fulmar_registry_revision",
-        help: "Control records applied",
-        unit: None,
-        rows: vec![(vec![], live.registry().current().revision as f64)],
-    })
+    gauge(
+        encoder,
+        Family {
+            name: "fulmar_registry_revision",
+            help: "Control records applied",
+            unit: None,
+            rows: vec![(vec![], live.registry().current().revision as f64)],
+        },
+    )
 }
 
 /// The ledger of I8: one gauge per term, since the terms are committed state and not rates.
@@ -142,36 +149,56 @@ fn encode_ledger(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(),
         rows.push((vec![("term", "dropped"), ("reason", reason)], *count as f64));
     }
     let help = "logged = stored + repeats + quarantined + dropped + backlog";
-    gauge(encoder, Family { name: "fulmar_ledger_records", help, unit: None, rows })
+    gauge(
+        encoder,
+        Family {
+            name: "fulmar_ledger_records",
+            help,
+            unit: None,
+            rows,
+        },
+    )
 }
 
 fn encode_writer(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
     let stats = live.writer.stats();
     let fold = |value: f64| vec![(vec![("fold", stats.name)], value)];
-    gauge(encoder, Family {
-        name: "fulmar_fold_lag_records",
-        help: "The log's end minus the committed position",
-        unit: None,
-        rows: fold(stats.lag as f64),
-    })?;
-    counter(encoder, Family {
-        name: "fulmar_fold_records",
-        help: "Records with a durable result since the start",
-        unit: None,
-        rows: fold(stats.records as f64),
-    })?;
-    counter(encoder, Family {
-        name: "fulmar_fold_blocks",
-        help: "Blocks committed since the start",
-        unit: None,
-        rows: fold(stats.blocks as f64),
-    })?;
-    counter(encoder, Family {
-        name: "fulmar_fold_retries",
-        help: "Tries of a block that failed",
-        unit: None,
-        rows: fold(stats.retries as f64),
-    })?;
+    gauge(
+        encoder,
+        Family {
+            name: "fulmar_fold_lag_records",
+            help: "The log's end minus the committed position",
+            unit: None,
+            rows: fold(stats.lag as f64),
+        },
+    )?;
+    counter(
+        encoder,
+        Family {
+            name: "fulmar_fold_records",
+            help: "Records with a durable result since the start",
+            unit: None,
+            rows: fold(stats.records as f64),
+        },
+    )?;
+    counter(
+        encoder,
+        Family {
+            name: "fulmar_fold_blocks",
+            help: "Blocks committed since the start",
+            unit: None,
+            rows: fold(stats.blocks as f64),
+        },
+    )?;
+    counter(
+        encoder,
+        Family {
+            name: "fulmar_fold_retries",
+            help: "Tries of a block that failed",
+            unit: None,
+            rows: fold(stats.retries as f64),
+        },
+    )?;
     let seconds = |ns: u64| ns as f64 / 1e9;
     let row = |doing, ns| (vec![("stage", stats.name), ("doing", doing)], seconds(ns));
     let writer = [
@@ -181,72 +208,163 @@ fn encode_writer(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(),
     ];
     let log = live.journal(Topic::Events).stats();
     let row = |doing, us: u64| (vec![("stage", "log"), ("doing", doing)], us as f64 / 1e6);
-    let log = [row("busy", log.busy_us), row("sync", log.sync_us), row("wait", log.wait_us)];
-    counter(encoder, Family {
-        name: "fulmar_stage",
-        help: "Time of a stage by what it was doing",
-        unit: Some(&Unit::Seconds),
-        rows: writer.into_iter().chain(log).collect(),
-    })
+    let log = [
+        row("busy", log.busy_us),
+        row("sync", log.sync_us),
+        row("wait", log.wait_us),
+    ];
+    counter(
+        encoder,
+        Family {
+            name: "fulmar_stage",
+            help: "Time of a stage by what it was doing",
+            unit: Some(&Unit::Seconds),
+            rows: writer.into_iter().chain(log).collect(),
+        },
+    )
 }
 
 fn encode_topics(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-    let stats: Vec<JournalStats> = live.desk.journals.iter().map(|journal| journal.stats()).collect();
-    let rows = |value: fn(&JournalStats) -> u64| {
-        stats.iter().map(|s| (vec![("topic", s.topic.name())], value(s) as f64)).collect()
+    let stats: Vec<JournalStats> = live
+        .desk
+        .journals
+        .iter()
+        .map(|journal| journal.stats())
+        .collect();
+    let rows = |value: Of<JournalStats>| {
+        stats
+            .iter()
+            .map(|s| (vec![("topic", s.topic.name())], value(s) as f64))
+            .collect()
     };
-    let gauges: [(&str, &str, fn(&JournalStats) -> u64); 6] = [
-        ("fulmar_log_end_offset", "One past the last durable record", |s| s.end),
+    let gauges: [(&str, &str, Of<JournalStats>); 6] = [
+        (
+            "fulmar_log_end_offset",
+            "One past the last durable record",
+            |s| s.end,
+        ),
         ("fulmar_log_start_offset", "First record held", |s| s.start),
         ("fulmar_log_segments", "Segment files", |s| s.segments),
         ("fulmar_log_size_bytes", "Bytes held", |s| s.bytes),
-        ("fulmar_log_queue_bytes", "Bytes that wait for the disk", |s| s.queue_bytes),
-        ("fulmar_log_damages", "Damaged places known", |s| s.damages.len() as u64),
+        (
+            "fulmar_log_queue_bytes",
+            "Bytes that wait for the disk",
+            |s| s.queue_bytes,
+        ),
+        ("fulmar_log_damages", "Damaged places known", |s| {
+            s.damages.len() as u64
+        }),
     ];
     for (name, help, value) in gauges {
-        gauge(encoder, Family { name, help, unit: None, rows: rows(value) })?;
+        gauge(
+            encoder,
+            Family {
+                name,
+                help,
+                unit: None,
+                rows: rows(value),
+            },
+        )?;
     }
-    let counters: [(&str, &str, fn(&JournalStats) -> u64); 8] = [
+    let counters: [(&str, &str, Of<JournalStats>); 8] = [
         ("fulmar_log_appends", "Appends made durable", |s| s.appends),
         ("fulmar_log_records", "Records made durable", |s| s.records),
         ("fulmar_log_groups", "Group commits", |s| s.groups),
         ("fulmar_log_syncs", "Syncs that succeeded", |s| s.syncs),
-        ("fulmar_log_sync_failures", "Writes or syncs that failed", |s| s.sync_failures),
-        ("fulmar_log_torn_tail_bytes", "Bytes cut as a torn tail", |s| s.torn_tail_bytes),
-        ("fulmar_log_refused_full", "Appends refused at a full queue", |s| s.refused_full),
-        ("fulmar_log_refused_disk_low", "Appends refused at a low disk", |s| s.refused_disk_low),
+        (
+            "fulmar_log_sync_failures",
+            "Writes or syncs that failed",
+            |s| s.sync_failures,
+        ),
+        (
+            "fulmar_log_torn_tail_bytes",
+            "Bytes cut as a torn tail",
+            |s| s.torn_tail_bytes,
+        ),
+        (
+            "fulmar_log_refused_full",
+            "Appends refused at a full queue",
+            |s| s.refused_full,
+        ),
+        (
+            "fulmar_log_refused_disk_low",
+            "Appends refused at a low disk",
+            |s| s.refused_disk_low,
+        ),
     ];
     for (name, help, value) in counters {
-        counter(encoder, Family { name, help, unit: None, rows: rows(value) })?;
+        counter(
+            encoder,
+            Family {
+                name,
+                help,
+                unit: None,
+                rows: rows(value),
+            },
+        )?;
     }
     Ok(())
 }
 
 fn encode_lake(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
     let stats = live.desk.lake.stats();
-    let rows = |value: fn(&TableStats) -> u64| {
-        stats.tables.iter().map(|t| (vec![("table", t.table)], value(t) as f64)).collect()
+    let rows = |value: Of<TableStats>| {
+        stats
+            .tables
+            .iter()
+            .map(|t| (vec![("table", t.table)], value(t) as f64))
+            .collect()
     };
-    let gauges: [(&str, &str, fn(&TableStats) -> u64); 4] = [
+    let gauges: [(&str, &str, Of<TableStats>); 4] = [
         ("fulmar_table_files", "Committed files", |t| t.files),
-        ("fulmar_table_uncompacted_files", "Files that wait for compaction", |t| {
-            t.uncompacted_files
-        }),
+        (
+            "fulmar_table_uncompacted_files",
+            "Files that wait for compaction",
+            |t| t.uncompacted_files,
+        ),
         ("fulmar_table_rows", "Rows", |t| t.rows),
         ("fulmar_table_size_bytes", "Bytes of the files", |t| t.bytes),
     ];
     for (name, help, value) in gauges {
-        gauge(encoder, Family { name, help, unit: None, rows: rows(value) })?;
+        gauge(
+            encoder,
+            Family {
+                name,
+                help,
+                unit: None,
+                rows: rows(value),
+            },
+        )?;
     }
     let counters = [
         ("fulmar_compaction_merges", "Merges done", stats.merges),
-        ("fulmar_compaction_rows", "Rows that merges read", stats.rows_merged),
-        ("fulmar_compaction_repeats", "Rows removed as repeats", stats.repeats_removed),
-        ("fulmar_retention_rows", "Rows removed for their age", stats.rows_expired),
+        (
+            "fulmar_compaction_rows",
+            "Rows that merges read",
+            stats.rows_merged,
+        ),
+        (
+            "fulmar_compaction_repeats",
+            "Rows removed as repeats",
+            stats.repeats_removed,
+        ),
+        (
+            "fulmar_retention_rows",
+            "Rows removed for their age",
+            stats.rows_expired,
+        ),
     ];
     for (name, help, value) in counters {
         let rows = vec![(vec![], value as f64)];
-        counter(encoder, Family { name, help, unit: None, rows })?;
+        counter(
+            encoder,
+            Family {
+                name,
+                help,
+                unit: None,
+                rows,
+            },
+        )?;
     }
     Ok(())
 }

@@ -89,8 +89,10 @@ impl ServeArgs {
     pub fn run(self) -> Outcome {
         // 1. The configuration: nothing is touched before it is sound.
         let config = self.config()?;
-        let level =
-            logs::start(config.text("server.log_level"), config.text("server.log_format"))?;
+        let level = logs::start(
+            config.text("server.log_level"),
+            config.text("server.log_format"),
+        )?;
         let started_ms = now_ms();
 
         // 2. The folder: its lock before anything in it is read (L4), then its version.
@@ -143,7 +145,9 @@ impl ServeArgs {
         compaction.stop();
         node.close();
         if !complete {
-            return Err(Failure::new("the stop was cut short; the next start goes on from the log"));
+            return Err(Failure::new(
+                "the stop was cut short; the next start goes on from the log",
+            ));
         }
         tracing::info!("stopped");
         Ok(Exit::Done)
@@ -165,7 +169,10 @@ impl Told {
             let _ = writeln!(out, "{text}");
         };
         if let Some(pki) = &self.pki {
-            line(format!("made a development set of certificates in {}", pki.display()));
+            line(format!(
+                "made a development set of certificates in {}",
+                pki.display()
+            ));
         }
         for path in &self.keys {
             line(format!("made the key {}", path.display()));
@@ -177,13 +184,17 @@ impl Told {
             }
         }
         let folder = data.root().display();
-        line(format!("send   fulmar send --data {folder} --door agents --format sshd --rebase FILE"));
+        line(format!(
+            "send   fulmar send --data {folder} --door agents --format sshd --rebase FILE"
+        ));
         line(format!(
             "       curl -H \"Authorization: Bearer $(cat {folder}/keys/ingest.key)\" \
              -d '{{\"type\":\"hello\"}}' http://{}/v1/events",
             reachable(&addresses.public)
         ));
-        line(format!("look   fulmar query --data {folder} \"select * from security_events limit 10\""));
+        line(format!(
+            "look   fulmar query --data {folder} \"select * from security_events limit 10\""
+        ));
         line(format!("       fulmar status --data {folder}"));
         line(format!(
             "ready public={} agents={} ops={}",

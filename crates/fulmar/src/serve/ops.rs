@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use fulmar_gateway::http::{Answer, Handler, Peer, answer, method_not_allowed, no_store, not_found};
+use fulmar_gateway::http::{
+    Answer, Handler, Peer, answer, method_not_allowed, no_store, not_found,
+};
 use fulmar_registry::Scope;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -31,28 +33,46 @@ pub struct Ops {
 impl Ops {
     /// The handler of the listener.
     pub fn new(live: Arc<Live>, metrics: Registry) -> Self {
-        Self { live, metrics, scrapes: Semaphore::new(SCRAPES_MAX) }
+        Self {
+            live,
+            metrics,
+            scrapes: Semaphore::new(SCRAPES_MAX),
+        }
     }
 
     /// Liveness says only that the process turns.
     fn healthz() -> Answer {
-        no_store(answer(StatusCode::OK, "application/json", r#"{"status":"ok"}"#))
+        no_store(answer(
+            StatusCode::OK,
+            "application/json",
+            r#"{"status":"ok"}"#,
+        ))
     }
 
     /// Readiness: can it accept durably now. Never names a part; the log does.
     fn readyz(&self) -> Answer {
         let Some(why) = self.live.unready() else {
-            return no_store(answer(StatusCode::OK, "application/json", r#"{"status":"ok"}"#));
+            return no_store(answer(
+                StatusCode::OK,
+                "application/json",
+                r#"{"status":"ok"}"#,
+            ));
         };
         let body = format!(r#"{{"status":"{why}"}}"#);
         let mut response = answer(StatusCode::SERVICE_UNAVAILABLE, "application/json", body);
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from_static("5"));
         no_store(response)
     }
 
     fn scrape(&self) -> Answer {
         let Ok(_slot) = self.scrapes.try_acquire() else {
-            return problem(StatusCode::SERVICE_UNAVAILABLE, "busy", "too many scrapes at once");
+            return problem(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "busy",
+                "too many scrapes at once",
+            );
         };
         match metrics::encode(&self.metrics) {
             Ok(text) => answer(StatusCode::OK, METRICS_TYPE, text),
@@ -65,14 +85,20 @@ impl Ops {
 
     async fn set_level(&self, request: Request<Incoming>) -> Answer {
         if let Err(refused) = admit(self.live.registry(), request.headers(), Scope::Admin) {
-            return refused;
+            return *refused;
         }
-        let body = Limited::new(request.into_body(), LEVEL_BYTES_MAX).collect().await;
+        let body = Limited::new(request.into_body(), LEVEL_BYTES_MAX)
+            .collect()
+            .await;
         let level = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
         match level {
             Ok(level) if self.live.level.set(&level) => {
                 tracing::info!(level = level.trim(), "log level set");
-                answer(StatusCode::OK, "text/plain; charset=utf-8", format!("{}\n", level.trim()))
+                answer(
+                    StatusCode::OK,
+                    "text/plain; charset=utf-8",
+                    format!("{}\n", level.trim()),
+                )
             }
             _ => problem(
                 StatusCode::BAD_REQUEST,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_gateway::http::{Answer, Handler, Peer, answer, method_not_allowed, no_store, not_found};
+use fulmar_gateway::http::{
+    Answer, Handler, Peer, answer, method_not_allowed, no_store, not_found,
+};
 use fulmar_registry::{RegistryError, Scope};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -18,7 +20,6 @@ use crate::admin::AdminError;
 use crate::client::VERSION_HEADER;
 use crate::query::{self, CUT_WAIT, QueryBody};
 use crate::status;
-
 
 /// Longest body of an admin request or a query, in bytes.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -49,15 +50,15 @@ impl Public {
             return method_not_allowed("POST");
         }
         if let Err(refused) = admit(self.live.registry(), request.headers(), Scope::Admin) {
-            return refused;
+            return *refused;
         }
         if let Err(refused) = self.await_revision(request.headers()).await {
-            return refused;
+            return *refused;
         }
         let path = request.uri().path().to_owned();
         let body = match read_json(request).await {
             Ok(body) => body,
-            Err(refused) => return refused,
+            Err(refused) => return *refused,
         };
         match path.strip_prefix(ADMIN) {
             Some("drain") => self.drain(body).await,
@@ -71,19 +72,29 @@ impl Public {
         let live = Arc::clone(&self.live);
         let answered = tokio::task::spawn_blocking(move || match area.as_str() {
             "status" => status::of_server(&live).map_err(|failure| {
-                problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", &failure.to_string())
+                let detail = failure.to_string();
+                Box::new(problem(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "failed",
+                    &detail,
+                ))
             }),
-            area => live.desk.answer(area, body).map_err(|error| of_admin(&error)),
+            area => live
+                .desk
+                .answer(area, body)
+                .map_err(|error| Box::new(of_admin(&error))),
         })
         .await;
         let value = match answered {
             Ok(Ok(value)) => value,
-            Ok(Err(refused)) => return refused,
+            Ok(Err(refused)) => return *refused,
             Err(_) => return problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "a defect"),
         };
         let mut response = json_answer(&value);
         let revision = self.live.registry().current().revision;
-        response.headers_mut().insert(REVISION, HeaderValue::from(revision));
+        response
+            .headers_mut()
+            .insert(REVISION, HeaderValue::from(revision));
         response
     }
 
@@ -125,13 +136,21 @@ impl Public {
     }
 
     /// R2: a request that bears a revision waits until this door has applied it.
-    async fn await_revision(&self, headers: &HeaderMap) -> Result<(), Answer> {
+    async fn await_revision(&self, headers: &HeaderMap) -> Result<(), Box<Answer>> {
         let Some(wanted) = headers.get(REVISION) else {
             return Ok(());
         };
-        let Some(wanted) = wanted.to_str().ok().and_then(|text| text.parse::<u64>().ok()) else {
+        let Some(wanted) = wanted
+            .to_str()
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+        else {
             let detail = "Fulmar-Revision takes a number";
-            return Err(problem(StatusCode::BAD_REQUEST, "bad_revision", detail));
+            return Err(Box::new(problem(
+                StatusCode::BAD_REQUEST,
+                "bad_revision",
+                detail,
+            )));
         };
         let mut watching = self.live.registry().watch_revision();
         let applied = watching.wait_for(|revision| *revision >= wanted);
@@ -139,7 +158,12 @@ impl Public {
             Ok(Ok(_)) => Ok(()),
             _ => {
                 let detail = "this revision is not applied here yet";
-                Err(problem(StatusCode::SERVICE_UNAVAILABLE, "revision_not_applied", detail))
+                let refused = problem(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "revision_not_applied",
+                    detail,
+                );
+                Err(Box::new(refused))
             }
         }
     }
@@ -147,18 +171,25 @@ impl Public {
 
 /// 200 with JSON.
 pub fn json_answer(value: &Value) -> Answer {
-    no_store(answer(StatusCode::OK, "application/json", value.to_string()))
+    no_store(answer(
+        StatusCode::OK,
+        "application/json",
+        value.to_string(),
+    ))
 }
 
-async fn read_json(request: Request<Incoming>) -> Result<Value, Answer> {
-    let body = Limited::new(request.into_body(), REQUEST_BYTES_MAX).collect().await;
+async fn read_json(request: Request<Incoming>) -> Result<Value, Box<Answer>> {
+    let body = Limited::new(request.into_body(), REQUEST_BYTES_MAX)
+        .collect()
+        .await;
     let Ok(body) = body else {
         let detail = format!("the body is over {REQUEST_BYTES_MAX} bytes or broke off");
-        return Err(problem(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &detail));
+        let refused = problem(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &detail);
+        return Err(Box::new(refused));
     };
     serde_json::from_slice(&body.to_bytes()).map_err(|error| {
         let detail = format!("the body is not JSON: {error}");
-        problem(StatusCode::BAD_REQUEST, "malformed", &detail)
+        Box::new(problem(StatusCode::BAD_REQUEST, "malformed", &detail))
     })
 }
 

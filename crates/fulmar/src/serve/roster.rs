@@ -17,7 +17,10 @@ pub struct RegistryRoster {
 impl RegistryRoster {
     /// The roster; `admission` is `certificate` or `roster`.
     pub fn new(registry: Arc<Registry>, admission: &str) -> Self {
-        Self { registry, registered_only: admission == "roster" }
+        Self {
+            registry,
+            registered_only: admission == "roster",
+        }
     }
 }
 
@@ -54,7 +57,10 @@ mod tests {
         let open = RegistryRoster::new(Arc::clone(&registry), "certificate");
         let closed = RegistryRoster::new(registry, "roster");
         for roster in [&open, &closed] {
-            assert_eq!(roster.admit("web-1"), RosterVerdict::Project("default".into()));
+            assert_eq!(
+                roster.admit("web-1"),
+                RosterVerdict::Project("default".into())
+            );
             assert_eq!(roster.admit("web-2"), RosterVerdict::NotAdmitted);
             assert_eq!(roster.control_offset(), 4);
         }

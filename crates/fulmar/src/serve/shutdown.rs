@@ -63,7 +63,11 @@ pub async fn run(
 
     let bound = live.config.duration("server.shutdown_timeout");
     let end = Instant::now() + bound;
-    let Listeners { public, agents, ops } = listeners;
+    let Listeners {
+        public,
+        agents,
+        ops,
+    } = listeners;
     public.drain.start();
     agents.drain.start();
     let doors_end = end - WRITER_SHARE_MIN.min(bound / 2);
@@ -83,7 +87,11 @@ async fn finish(name: &str, listening: Listening, end: Instant) -> bool {
     match timeout_at(end, listening.task).await {
         Ok(Ok(report)) if report.connections_cut == 0 => true,
         Ok(Ok(report)) => {
-            tracing::warn!(listener = name, cut = report.connections_cut, "connections were cut");
+            tracing::warn!(
+                listener = name,
+                cut = report.connections_cut,
+                "connections were cut"
+            );
             false
         }
         Ok(Err(error)) => {
@@ -101,7 +109,10 @@ async fn stop_writer(live: &Arc<Live>, end: Instant) -> bool {
     let writer = live.writer.clone();
     let stopping = tokio::task::spawn_blocking(move || writer.stop());
     if timeout_at(end, stopping).await.is_err() {
-        tracing::warn!(lag = live.writer.stats().lag, "the writer was stopped before the end");
+        tracing::warn!(
+            lag = live.writer.stats().lag,
+            "the writer was stopped before the end"
+        );
         let writer = live.writer.clone();
         let _ = tokio::task::spawn_blocking(move || writer.stop_now()).await;
         return false;

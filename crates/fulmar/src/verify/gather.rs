@@ -40,7 +40,9 @@ impl Name<'_> {
             hasher.update(part);
         }
         let hash: [u8; 32] = hasher.finalize().into();
-        Identity(u128::from_le_bytes(hash[..16].try_into().expect("16 of 32 bytes")))
+        Identity(u128::from_le_bytes(
+            hash[..16].try_into().expect("16 of 32 bytes"),
+        ))
     }
 }
 
@@ -70,7 +72,9 @@ impl Retention {
             Body::Message(_) => self.messages_ms,
             _ => return false,
         };
-        let time_ms = event.event_time.map_or(0, fulmar_event::Timestamp::as_millis);
+        let time_ms = event
+            .event_time
+            .map_or(0, fulmar_event::Timestamp::as_millis);
         time_ms < self.now_ms.saturating_sub(keeps_ms)
     }
 }
@@ -105,7 +109,11 @@ pub fn log(
 pub fn of_record(record: &Record<'_>, quarantined: bool, retention: &Retention) -> (Identity, Met) {
     let offset = record.offset;
     let Ok(event) = EventView::parse(record.bytes) else {
-        let met = if quarantined { Met::Quarantined { offset } } else { Met::Logged { offset } };
+        let met = if quarantined {
+            Met::Quarantined { offset }
+        } else {
+            Met::Logged { offset }
+        };
         return (unreadable(offset), met);
     };
     let name = Name {
@@ -166,7 +174,11 @@ pub fn table_file(
     let table = Table::from_name(&file.table)
         .ok_or_else(|| Failure::new(format!("no table `{}` is known", file.table)))?;
     fulmar_store::scan_file::<Stopped>(table, &file.path, &mut |row| {
-        let name = Name { project: row.project, source: row.source, id: row.event_id };
+        let name = Name {
+            project: row.project,
+            source: row.source,
+            id: row.event_id,
+        };
         Ok(each(name, row.log_offset)?)
     })
     .map_err(|stopped| stopped.0)
@@ -217,7 +229,11 @@ pub fn receipts(
         }
         let receipt: Line = serde_json::from_slice(&line)
             .context(format!("{} line {number} is no receipt", path.display()))?;
-        each(Name { project: &receipt.project, source: &receipt.source, id: &receipt.id })?;
+        each(Name {
+            project: &receipt.project,
+            source: &receipt.source,
+            id: &receipt.id,
+        })?;
     }
     Ok(())
 }
@@ -228,7 +244,14 @@ mod tests {
 
     #[test]
     fn names_do_not_run_into_each_other() {
-        let name = |project, source, id| Name { project, source, id }.identity();
+        let name = |project, source, id| {
+            Name {
+                project,
+                source,
+                id,
+            }
+            .identity()
+        };
         assert_eq!(name("a", "b", "c"), name("a", "b", "c"));
         assert_ne!(name("a", "b", "c"), name("ab", "", "c"));
         assert_ne!(name("a", "bc", "d"), name("a", "b", "cd"));
@@ -239,9 +262,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("receipts");
         let line = |id: &str| format!("{{\"project\":\"p\",\"source\":\"s\",\"id\":\"{id}\"}}\n");
-        std::fs::write(&path, format!("{}{}{{\"project\":\"p\"", line("1"), line("2"))).unwrap();
+        std::fs::write(
+            &path,
+            format!("{}{}{{\"project\":\"p\"", line("1"), line("2")),
+        )
+        .unwrap();
         let mut ids = Vec::new();
-        receipts(&path, |name| { ids.push(name.id.to_owned()); Ok(()) }).unwrap();
+        receipts(&path, |name| {
+            ids.push(name.id.to_owned());
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(ids, ["1", "2"]);
         std::fs::write(&path, format!("{}nonsense\n", line("1"))).unwrap();
         let told = receipts(&path, |_| Ok(())).unwrap_err().to_string();

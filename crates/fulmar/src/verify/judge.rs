@@ -143,7 +143,15 @@ mod tests {
     /// The log holds 10 to 19; when the tables were listed it had grown to 25.
     fn of(met: &[Met]) -> Tally {
         let mut tally = Tally::default();
-        judge(ID, met, &Scope { held: 10..20, end: 25 }, &mut tally);
+        judge(
+            ID,
+            met,
+            &Scope {
+                held: 10..20,
+                end: 25,
+            },
+            &mut tally,
+        );
         tally
     }
 
@@ -159,7 +167,12 @@ mod tests {
             // Logged and stored without an answer: the client was gone.
             &[Logged { offset: 12 }, Stored { offset: 12 }],
             // A repeat, expected once.
-            &[Logged { offset: 12 }, Logged { offset: 15 }, Stored { offset: 12 }, Acknowledged],
+            &[
+                Logged { offset: 12 },
+                Logged { offset: 15 },
+                Stored { offset: 12 },
+                Acknowledged,
+            ],
             // A repeat of what the log no longer holds.
             &[Logged { offset: 12 }, Stored { offset: 3 }, Acknowledged],
             // Only the tables still hold it.
@@ -182,23 +195,48 @@ mod tests {
         assert_eq!(faults(&[Logged { offset: 12 }]), (1, 0, 0));
         assert_eq!(faults(&[Acknowledged]), (1, 0, 0));
         let tally = of(&[Logged { offset: 15 }, Logged { offset: 17 }, Acknowledged]);
-        assert_eq!(tally.lost, Faults { count: 1, first: Some((ID, 15)) });
+        assert_eq!(
+            tally.lost,
+            Faults {
+                count: 1,
+                first: Some((ID, 15))
+            }
+        );
         assert_eq!(of(&[Acknowledged]).lost.first, Some((ID, u64::MAX)));
     }
 
     #[test]
     fn doubled_is_two_rows_also_when_both_are_old() {
-        assert_eq!(faults(&[Logged { offset: 12 }, Stored { offset: 12 }, Stored { offset: 12 }]),
-            (0, 1, 0));
-        assert_eq!(faults(&[Stored { offset: 3 }, Stored { offset: 4 }]), (0, 1, 0));
+        assert_eq!(
+            faults(&[
+                Logged { offset: 12 },
+                Stored { offset: 12 },
+                Stored { offset: 12 }
+            ]),
+            (0, 1, 0)
+        );
+        assert_eq!(
+            faults(&[Stored { offset: 3 }, Stored { offset: 4 }]),
+            (0, 1, 0)
+        );
     }
 
     #[test]
     fn foreign_is_a_row_that_the_log_does_not_hold_at_its_offset() {
         assert_eq!(faults(&[Stored { offset: 12 }]), (0, 0, 1));
-        assert_eq!(faults(&[Logged { offset: 13 }, Stored { offset: 12 }]), (0, 0, 1));
-        assert_eq!(faults(&[Stored { offset: 25 }]), (0, 0, 1), "beyond the log's end");
-        assert_eq!(faults(&[Quarantined { offset: 12 }, Stored { offset: 12 }]), (0, 0, 1));
+        assert_eq!(
+            faults(&[Logged { offset: 13 }, Stored { offset: 12 }]),
+            (0, 0, 1)
+        );
+        assert_eq!(
+            faults(&[Stored { offset: 25 }]),
+            (0, 0, 1),
+            "beyond the log's end"
+        );
+        assert_eq!(
+            faults(&[Quarantined { offset: 12 }, Stored { offset: 12 }]),
+            (0, 0, 1)
+        );
     }
 
     #[test]
@@ -211,18 +249,33 @@ mod tests {
             Acknowledged,
         ]);
         assert_eq!((tally.logged, tally.stored, tally.repeats), (3, 1, 1));
-        assert_eq!((tally.quarantined, tally.expired, tally.acknowledged), (1, 0, 1));
+        assert_eq!(
+            (tally.quarantined, tally.expired, tally.acknowledged),
+            (1, 0, 1)
+        );
         assert_eq!(of(&[Expired { offset: 12 }]).expired, 1);
-        assert_eq!(of(&[Logged { offset: 12 }, Stored { offset: 3 }]).repeats, 1);
+        assert_eq!(
+            of(&[Logged { offset: 12 }, Stored { offset: 3 }]).repeats,
+            1
+        );
     }
 
     #[test]
     fn the_first_fault_has_the_lowest_offset() {
-        let scope = Scope { held: 10..20, end: 25 };
+        let scope = Scope {
+            held: 10..20,
+            end: 25,
+        };
         let mut tally = Tally::default();
         for (id, offset) in [(1, 15), (2, 11), (3, 18)] {
             judge(Identity(id), &[Logged { offset }], &scope, &mut tally);
         }
-        assert_eq!(tally.lost, Faults { count: 3, first: Some((Identity(2), 11)) });
+        assert_eq!(
+            tally.lost,
+            Faults {
+                count: 3,
+                first: Some((Identity(2), 11))
+            }
+        );
     }
 }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use fulmar_log::{ReadOnly, Topic, TopicReport};
 use serde_json::{Value, json};
 
-pub use gather::{Retention, TableFile};
 use gather::Name;
+pub use gather::{Retention, TableFile};
 use judge::{Faults, Identity, Met, Scope, Tally};
 use spill::Spill;
 
@@ -144,18 +144,32 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
         to: subject.to,
         given_up: 0,
         tally: None,
-        lost: Finding { count: 0, first: None },
-        doubled: Finding { count: 0, first: None },
-        foreign: Finding { count: 0, first: None },
+        lost: Finding {
+            count: 0,
+            first: None,
+        },
+        doubled: Finding {
+            count: 0,
+            first: None,
+        },
+        foreign: Finding {
+            count: 0,
+            first: None,
+        },
         topics,
     };
-    if report.topics.iter().flat_map(|topic| &topic.damages).any(|damage| {
-        let accepted = damage.topic == Topic::Events
-            && subject.given_up.iter().any(|(from, to)| {
-                *from <= damage.first_offset && damage.end_offset <= to.saturating_add(1)
-            });
-        !accepted && damage.first_offset < damage.end_offset
-    }) {
+    if report
+        .topics
+        .iter()
+        .flat_map(|topic| &topic.damages)
+        .any(|damage| {
+            let accepted = damage.topic == Topic::Events
+                && subject.given_up.iter().any(|(from, to)| {
+                    *from <= damage.first_offset && damage.end_offset <= to.saturating_add(1)
+                });
+            !accepted && damage.first_offset < damage.end_offset
+        })
+    {
         return Ok(report);
     }
     let mut spill = Spill::new(&subject.scratch)
@@ -163,7 +177,10 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
     report.given_up = gather_log(subject, &log, &mut spill)?;
     gather_rest(subject, &mut spill)?;
 
-    let scope = Scope { held: log.start()..subject.to, end: log.end().max(subject.to) };
+    let scope = Scope {
+        held: log.start()..subject.to,
+        end: log.end().max(subject.to),
+    };
     let mut tally = Tally::default();
     spill.groups(|identity, met| judge::judge(identity, met, &scope, &mut tally))?;
     report.lost = finding(subject, &tally.lost)?;
@@ -175,7 +192,10 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
 
 fn reader(subject: &Subject, log: &ReadOnly) -> fulmar_log::Reader {
     let mut reader = log.reader(log.start());
-    let ranges = subject.given_up.iter().map(|(from, to)| *from..to.saturating_add(1));
+    let ranges = subject
+        .given_up
+        .iter()
+        .map(|(from, to)| *from..to.saturating_add(1));
     reader.accept_loss(ranges.collect());
     reader
 }
@@ -196,7 +216,9 @@ fn gather_rest(subject: &Subject, spill: &mut Spill) -> Result<(), Failure> {
         })?;
     }
     for path in &subject.receipts {
-        gather::receipts(path, |name| Ok(spill.add(name.identity(), Met::Acknowledged)?))?;
+        gather::receipts(path, |name| {
+            Ok(spill.add(name.identity(), Met::Acknowledged)?)
+        })?;
     }
     Ok(())
 }
@@ -204,10 +226,16 @@ fn gather_rest(subject: &Subject, spill: &mut Spill) -> Result<(), Failure> {
 /// Finds the name behind the first identity of a kind, by looking once more.
 fn finding(subject: &Subject, faults: &Faults) -> Result<Finding, Failure> {
     let Some((identity, offset)) = faults.first else {
-        return Ok(Finding { count: 0, first: None });
+        return Ok(Finding {
+            count: 0,
+            first: None,
+        });
     };
     let first = name_of(subject, identity, offset)?;
-    Ok(Finding { count: faults.count, first: Some(first) })
+    Ok(Finding {
+        count: faults.count,
+        first: Some(first),
+    })
 }
 
 fn name_of(subject: &Subject, wanted: Identity, offset: u64) -> Result<Value, Failure> {
@@ -232,16 +260,18 @@ fn name_of(subject: &Subject, wanted: Identity, offset: u64) -> Result<Value, Fa
         let mut reader = reader(subject, &log);
         if (log.start()..log.end()).contains(&offset) {
             reader.seek(offset);
-            gather::log(&mut reader, offset + 1, |record| {
-                match fulmar_event::EventView::parse(record.bytes) {
+            gather::log(
+                &mut reader,
+                offset + 1,
+                |record| match fulmar_event::EventView::parse(record.bytes) {
                     Ok(event) => look(Name {
                         project: event.stamp.project,
                         source: event.stamp.source,
                         id: event.event_id,
                     }),
                     Err(_) => Ok(()),
-                }
-            })?;
+                },
+            )?;
         }
     }
     Ok(found.unwrap_or_else(|| json!({ "unreadable": true, "offset": place })))

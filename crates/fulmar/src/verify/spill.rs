@@ -24,7 +24,7 @@ impl Spill {
     /// An empty one in a new folder below `parent`; it is removed when this is dropped.
     pub fn new(parent: &Path) -> std::io::Result<Self> {
         let mut random = [0_u8; 8];
-        getrandom::fill(&mut random).map_err(std::io::Error::other)?;
+        getrandom::fill(&mut random).map_err(|e| std::io::Error::other(e.to_string()))?;
         let name = format!("fulmar-verify-{:016x}", u64::from_le_bytes(random));
         let folder = parent.join(name);
         crate::data_dir::create_private_dir(&folder)?;
@@ -86,7 +86,9 @@ impl Spill {
 }
 
 fn decode(entry: &[u8; ENTRY_BYTES]) -> std::io::Result<(Identity, Met)> {
-    let identity = Identity(u128::from_le_bytes(entry[..16].try_into().expect("16 bytes")));
+    let identity = Identity(u128::from_le_bytes(
+        entry[..16].try_into().expect("16 bytes"),
+    ));
     let offset = u64::from_le_bytes(entry[16..24].try_into().expect("8 bytes"));
     let met = match entry[24] {
         0 => Met::Logged { offset },
