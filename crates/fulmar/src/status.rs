@@ -25,6 +25,9 @@ pub fn of_server(live: &Live) -> Result<Value, Failure> {
     status["state"] = json!(live.unready().unwrap_or("ready"));
     status["started"] = json!(time_text(live.started_ms));
     status["rates"] = json!(live.rates());
+    let mut repeats = json!(live.repeats.stats());
+    repeats["window_ms"] = json!(live.config.number("repeats.window"));
+    status["repeats"] = repeats;
     Ok(status)
 }
 

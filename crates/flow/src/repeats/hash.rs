@@ -16,6 +16,18 @@ const STACK_BYTES: usize = 256;
 pub struct IdHash(pub(crate) u128);
 
 impl IdHash {
+    /// The hash as a number: for doors, which keep the ids that are under way.
+    #[must_use]
+    pub fn as_u128(self) -> u128 {
+        self.0
+    }
+
+    /// The hash of a number that [`IdHash::as_u128`] gave.
+    #[must_use]
+    pub fn from_u128(hash: u128) -> IdHash {
+        IdHash(hash)
+    }
+
     /// The upper half: what filters and fences go by.
     pub(super) fn upper(self) -> u64 {
         (self.0 >> 64) as u64

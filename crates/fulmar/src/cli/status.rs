@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::output::{print_json, print_line};
-use crate::config::size_text;
+use crate::config::{duration_text, size_text};
 use crate::exit::{Failure, Outcome};
 use crate::node::{Node, block_on};
 use crate::place::{Place, PlaceArgs};
@@ -92,6 +92,17 @@ fn text(status: &Value) -> Result<String, Failure> {
         size(&disk["lake_bytes"]),
         size(&disk["state_bytes"]),
     ));
+    let repeats = &status["repeats"];
+    if let Some(in_force) = repeats["window_in_force_ms"].as_u64() {
+        lines.push(format!(
+            "repeats   {} ids, window in force {} of {}, {} on disk, {} in memory",
+            count(&repeats["ids"]),
+            duration_text(in_force),
+            duration_text(count(&repeats["window_ms"])),
+            size(&repeats["disk_bytes"]),
+            size(&repeats["memory_bytes"]),
+        ));
+    }
     for table in status["lake"]["tables"].as_array().into_iter().flatten() {
         lines.push(format!(
             "table     {}: {} rows in {} files ({} uncompacted), {}",

@@ -1,25 +1,12 @@
-//! Keys at the operator's routes, and refusals as RFC 9457 problem details.
+//! Keys at the operator's routes.
 
-use fulmar_gateway::http::{Answer, answer, no_store};
+use fulmar_gateway::http::Answer;
+pub use fulmar_gateway::problem::problem;
 use fulmar_registry::{Grant, Registry, Scope};
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, StatusCode};
 
 use crate::admin::now_ms;
-
-const PROBLEM: &str = "application/problem+json";
-
-/// A refusal as problem details.
-pub fn problem(status: StatusCode, code: &str, detail: &str) -> Answer {
-    let body = serde_json::json!({
-        "type": "about:blank",
-        "title": status.canonical_reason().unwrap_or("error"),
-        "status": status.as_u16(),
-        "code": code,
-        "detail": detail,
-    });
-    no_store(answer(status, PROBLEM, body.to_string()))
-}
 
 /// What the request's bearer key opens, or the refusal: 401 without a known key, 403 without the
 /// scope.

@@ -8,6 +8,7 @@ use fulmar_gateway::body::BodyLimits;
 use fulmar_gateway::budgets::{BudgetLimits, Budgets, Rate};
 use fulmar_gateway::capacity::{Capacity, CapacityLimits};
 use fulmar_gateway::clock::SystemClock;
+use fulmar_gateway::events::{EventsConfig, EventsDoor, EventsParts};
 use fulmar_gateway::limits::BUDGET_TRACKED_MAX;
 use fulmar_gateway::metrics::Metrics;
 use fulmar_gateway::pool::BufferPool;
@@ -17,6 +18,7 @@ use fulmar_log::Topic;
 
 use super::live::Live;
 use super::roster::RegistryRoster;
+use super::wiring::{Keys, Known};
 use crate::config::{Config, Rates};
 use crate::pki::Pki;
 
@@ -73,6 +75,40 @@ pub fn agents(live: &Live, shared: &Shared) -> AgentsDoor {
         clock: Arc::new(SystemClock),
     };
     AgentsDoor::new(door, parts)
+}
+
+/// The events door.
+pub fn events(live: &Live, shared: &Shared) -> EventsDoor {
+    let config = &live.config;
+    let door = EventsConfig {
+        gateway: config.text("server.id").to_owned(),
+        partitions: u16::try_from(config.number("log.partitions")).unwrap_or(u16::MAX),
+        skew_max_seconds: seconds(config, "gateway.skew_max"),
+        events_max: number_u32(config, "gateway.events_max"),
+        event_bytes_max: number_u32(config, "gateway.event_bytes_max"),
+        body: body_limits(config),
+        publish_time_max: config.duration("gateway.append_timeout"),
+        ..EventsConfig::default()
+    };
+    let budgets = |name: &'static str, section: &str| {
+        let limits = budget_limits(config.rates(section));
+        Arc::new(Budgets::new(name, limits, Arc::clone(&shared.metrics)))
+    };
+    let parts = EventsParts {
+        backbone: Arc::new(Arc::clone(live.journal(Topic::Events))),
+        keys: Arc::new(Keys(Arc::clone(live.registry()))),
+        known: Arc::new(Known {
+            repeats: live.repeats.clone(),
+            writer: live.writer.clone(),
+        }),
+        budgets: budgets("events", "keys"),
+        projects: budgets("projects", "projects"),
+        capacity: Arc::clone(&shared.capacity),
+        pool: Arc::clone(&shared.pool),
+        metrics: Arc::clone(&shared.metrics),
+        clock: Arc::new(SystemClock),
+    };
+    EventsDoor::new(door, parts)
 }
 
 /// TLS of the agents listener: the configured files, else those of the folder.

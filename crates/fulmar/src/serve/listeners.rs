@@ -67,7 +67,7 @@ pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Res
     };
     let registry = metrics::registry(&live, &shared.metrics);
     let ops_handler = Ops::new(Arc::clone(&live), registry);
-    let public_handler = Public::new(Arc::clone(&live));
+    let public_handler = Public::new(Arc::clone(&live), doors::events(&live, &shared));
     let agents_handler = doors::agents(&live, &shared);
     let listeners = Listeners {
         ops: serve("ops", ops_handler, None, ops_limits, &shared, ops),

@@ -32,7 +32,6 @@ pub struct Live {
     /// The fold that fills the tables.
     pub writer: FoldHandle,
     /// The writer's index of repeats, for the events door (X3).
-    #[allow(dead_code)]
     pub repeats: RepeatsReader,
     /// Runs queries, or why none can run.
     pub runner: Result<QueryRunner, String>,

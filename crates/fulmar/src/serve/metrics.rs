@@ -87,7 +87,8 @@ impl Collector for Parts {
         encode_ledger(live, &mut encoder)?;
         encode_writer(live, &mut encoder)?;
         encode_topics(live, &mut encoder)?;
-        encode_lake(live, &mut encoder)
+        encode_lake(live, &mut encoder)?;
+        encode_repeats(live, &mut encoder)
     }
 }
 
@@ -363,6 +364,47 @@ fn encode_lake(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(), f
                 help,
                 unit: None,
                 rows,
+            },
+        )?;
+    }
+    Ok(())
+}
+
+fn encode_repeats(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    let stats = live.repeats.stats();
+    let seconds = |ms: i64| ms as f64 / 1_000.0;
+    let window = live.config.duration("repeats.window").as_secs_f64();
+    let gauges = [
+        ("fulmar_repeats_ids", "Ids remembered", stats.ids as f64),
+        (
+            "fulmar_repeats_disk_bytes",
+            "Bytes of its files",
+            stats.disk_bytes as f64,
+        ),
+        (
+            "fulmar_repeats_memory_bytes",
+            "Bytes in memory",
+            stats.memory_bytes as f64,
+        ),
+        (
+            "fulmar_repeats_window_seconds",
+            "Window as configured",
+            window,
+        ),
+        (
+            "fulmar_repeats_window_in_force_seconds",
+            "How far back every id is known",
+            seconds(stats.window_in_force_ms),
+        ),
+    ];
+    for (name, help, value) in gauges {
+        gauge(
+            encoder,
+            Family {
+                name,
+                help,
+                unit: None,
+                rows: vec![(vec![], value)],
             },
         )?;
     }

@@ -11,6 +11,7 @@ mod public;
 mod roster;
 mod shutdown;
 mod stream;
+mod wiring;
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write as _};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_gateway::http::{
-    Answer, Handler, Peer, answer, method_not_allowed, no_store, not_found,
-};
+use fulmar_event::Timestamp;
+use fulmar_gateway::events::EventsDoor;
+use fulmar_gateway::http::{Answer, Handler, Peer, answer, method_not_allowed, no_store};
+use fulmar_gateway::public::{Readiness, answer_public, public_route};
 use fulmar_registry::{RegistryError, Scope};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -16,7 +17,7 @@ use serde_json::Value;
 use super::auth::{admit, problem};
 use super::live::Live;
 use super::stream::{self, of_query};
-use crate::admin::AdminError;
+use crate::admin::{AdminError, now_ms};
 use crate::client::VERSION_HEADER;
 use crate::query::{self, CUT_WAIT, QueryBody};
 use crate::status;
@@ -37,12 +38,28 @@ const ADMIN: &str = "/v1/admin/";
 /// What the public listener serves.
 pub struct Public {
     live: Arc<Live>,
+    events: EventsDoor,
 }
 
 impl Public {
     /// The handler of the listener.
-    pub fn new(live: Arc<Live>) -> Self {
-        Self { live }
+    pub fn new(live: Arc<Live>, events: EventsDoor) -> Self {
+        Self { live, events }
+    }
+
+    /// The descriptor, health, and the events door.
+    async fn doors(&self, request: Request<Incoming>, peer: &Arc<Peer>) -> Answer {
+        let readiness = || match self.live.unready() {
+            None => Readiness::Ready,
+            Some("draining") => Readiness::Draining,
+            Some(_) => Readiness::Degraded,
+        };
+        let now = Timestamp::from_millis(now_ms());
+        let path = request.uri().path();
+        match answer_public(request.method(), path, now, readiness) {
+            Some(answer) => answer,
+            None => self.events.handle(request, peer).await,
+        }
     }
 
     async fn operate(&self, request: Request<Incoming>) -> Answer {
@@ -209,11 +226,11 @@ fn of_admin(error: &AdminError) -> Answer {
 }
 
 impl Handler for Public {
-    async fn handle(&self, request: Request<Incoming>, _peer: &Arc<Peer>) -> Answer {
+    async fn handle(&self, request: Request<Incoming>, peer: &Arc<Peer>) -> Answer {
         let path = request.uri().path();
         let mut response = match path {
             path if path == QUERY || path.starts_with(ADMIN) => self.operate(request).await,
-            _ => not_found(),
+            _ => self.doors(request, peer).await,
         };
         let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
         response.headers_mut().insert(VERSION_HEADER, version);
@@ -231,7 +248,7 @@ impl Handler for Public {
             "/v1/admin/log" => "/v1/admin/log",
             "/v1/admin/drain" => "/v1/admin/drain",
             QUERY => QUERY,
-            _ => "other",
+            other => public_route(other).unwrap_or_else(|| self.events.route(other)),
         }
     }
 }
