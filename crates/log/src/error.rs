@@ -39,7 +39,7 @@ pub enum LogError {
         path: PathBuf,
     },
     /// The disk is below its floor (L3). Passes when there is space again.
-    #[error("disk low: {free_bytes} bytes are free, below the floor of {floor_bytes}")]
+    #[error("disk low: {free_bytes} bytes are free, appends go on at {floor_bytes}")]
     DiskLow {
         /// Free when last looked.
         free_bytes: u64,
