@@ -44,6 +44,9 @@ impl PkiArgs {
                 Ok(Exit::Done)
             }
             PkiCommand::Agent { name } => {
+                if pki.init()? {
+                    note(format_args!("made {}", data.pki().display()));
+                }
                 let pair = pki.make_agent(&name)?;
                 print_json(&json!({
                     "agent": name,

@@ -10,7 +10,7 @@ use super::value::{Value, duration_text, parse_duration_ms, parse_size, size_tex
 /// Longest secret file that is read, in bytes: a key is 84.
 const SECRET_FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Variables that start with `FULMAR_` and are no keys of the table.
-const OTHER_VARIABLES: [&str; 9] = [
+const OTHER_VARIABLES: [&str; 8] = [
     "FULMAR_DATA",
     "FULMAR_CONFIG",
     "FULMAR_SERVER",
@@ -19,10 +19,14 @@ const OTHER_VARIABLES: [&str; 9] = [
     "FULMAR_AGENT",
     "FULMAR_SPOOL",
     "FULMAR_SQL",
+];
+/// Starts of the variables by which tests plant faults and choose their samples.
+const TEST_VARIABLES: [&str; 4] = [
+    "FULMAR_FAULT",
+    "FULMAR_KILL",
+    "FULMAR_TEST",
     "FULMAR_TORTURE",
 ];
-/// Start of the variables by which the crash tests plant faults.
-const FAULT_VARIABLES: &str = "FULMAR_FAULT";
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +116,9 @@ impl Settings {
         for (variable, text) in variables {
             if !variable.starts_with("FULMAR_")
                 || OTHER_VARIABLES.contains(&variable.as_str())
-                || variable.starts_with(FAULT_VARIABLES)
+                || TEST_VARIABLES
+                    .iter()
+                    .any(|start| variable.starts_with(start))
                 || text.trim().is_empty()
             {
                 continue;

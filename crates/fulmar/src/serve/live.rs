@@ -37,6 +37,8 @@ pub struct Live {
     pub runner: Result<QueryRunner, String>,
     /// Changes the log level.
     pub level: LevelSwitch,
+    /// Whether the operations listener may hold the writer back.
+    pub bench_control: bool,
     /// Milliseconds since the epoch when the server began.
     pub started_ms: i64,
     /// Set first at a stop, so that it is seen before any door closes.

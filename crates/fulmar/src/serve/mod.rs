@@ -64,6 +64,10 @@ pub struct ServeArgs {
     /// Least level that is logged; sets server.log_level.
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
+    /// Let the operations listener hold the writer back: for the bench, which measures the doors
+    /// alone.
+    #[arg(long, hide = true)]
+    bench_control: bool,
     /// Shape of log lines, text or json; sets server.log_format.
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
@@ -129,6 +133,7 @@ impl ServeArgs {
             writer: writer.handle,
             repeats: writer.repeats,
             level,
+            bench_control: self.bench_control,
             started_ms,
             draining: AtomicBool::new(false),
             samples: Mutex::new(VecDeque::new()),

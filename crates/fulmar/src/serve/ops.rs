@@ -83,6 +83,15 @@ impl Ops {
         }
     }
 
+    /// Holds the writer back or lets it go on: only a server that a bench started knows this.
+    fn hold(&self, method: &Method, hold: bool) -> Answer {
+        if method != Method::POST {
+            return method_not_allowed("POST");
+        }
+        self.live.writer.hold(hold);
+        answer(StatusCode::OK, "text/plain; charset=utf-8", "done\n")
+    }
+
     async fn set_level(&self, request: Request<Incoming>) -> Answer {
         if let Err(refused) = admit(self.live.registry(), request.headers(), Scope::Admin) {
             return *refused;
@@ -119,6 +128,9 @@ impl Handler for Ops {
             "/healthz" | "/readyz" | "/metrics" => method_not_allowed("GET"),
             "/log-level" if request.method() == Method::PUT => self.set_level(request).await,
             "/log-level" => method_not_allowed("PUT"),
+            "/bench/hold" | "/bench/release" if self.live.bench_control => {
+                self.hold(request.method(), request.uri().path() == "/bench/hold")
+            }
             _ => not_found(),
         }
     }
@@ -129,6 +141,7 @@ impl Handler for Ops {
             "/readyz" => "/readyz",
             "/metrics" => "/metrics",
             "/log-level" => "/log-level",
+            "/bench/hold" | "/bench/release" => "/bench",
             _ => "other",
         }
     }
