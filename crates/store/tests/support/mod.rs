@@ -1,0 +1,194 @@
+//! A data folder with log, state, lake and writer, opened and crashed at will.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fulmar_event::{
+    AuthenticationDraft, BatchBuilder, BatchRules, Door, MessageDraft, Records, SchemaCheck,
+    Timestamp, admit_batch, limits,
+};
+use fulmar_flow::repeats::{Repeats, RepeatsConfig};
+use fulmar_flow::{Block, BlockLimits, BlockName, Fold, State, StateBatch, start_fold};
+use fulmar_log::{Journal, Log, LogConfig, Topic};
+use fulmar_store::{Lake, LakeConfig, Table, Writer, scan_identities};
+use tempfile::TempDir;
+
+pub struct Folder {
+    dir: TempDir,
+}
+
+pub struct Open {
+    pub log: Log,
+    pub state: Arc<State>,
+    pub lake: Lake,
+    pub writer: Writer,
+    events: Arc<Journal>,
+    folded: u64,
+    repeats_dir: PathBuf,
+}
+
+impl Folder {
+    pub fn new() -> Folder {
+        Folder {
+            dir: TempDir::new().unwrap(),
+        }
+    }
+
+    pub fn open(&self) -> Open {
+        let path = self.dir.path();
+        let config = LogConfig {
+            disk_floor_bytes: Some(0),
+            ..LogConfig::default()
+        };
+        let log = Log::open(&path.join("log"), config).unwrap();
+        let state = Arc::new(State::open(&path.join("state")).unwrap());
+        let repeats_dir = path.join("repeats");
+        let config = RepeatsConfig::default();
+        let repeats = Repeats::open(&repeats_dir, &state, config).unwrap();
+        let lake = Lake::open(path, Arc::clone(&state), LakeConfig::default()).unwrap();
+        let writer = Writer::new(lake.clone(), repeats, log.journal(Topic::Quarantine));
+        let events = log.journal(Topic::Events);
+        let folded = fulmar_flow::committed_position(&state, "writer").unwrap();
+        Open {
+            log,
+            state,
+            lake,
+            writer,
+            events,
+            folded,
+            repeats_dir,
+        }
+    }
+}
+
+impl Open {
+    pub fn append(&self, records: Records) {
+        self.events.append_blocking(records).unwrap();
+    }
+
+    pub fn block(&self, first: u64, last: u64) -> Block {
+        let mut chunks = Vec::new();
+        let mut from = first;
+        while from <= last {
+            let chunk = self.events.read(from, 1 << 20).unwrap().unwrap();
+            from = chunk.end_offset();
+            chunks.push(chunk);
+        }
+        Block::new(
+            BlockName {
+                stream: "events".to_owned(),
+                first,
+                last,
+            },
+            chunks,
+        )
+    }
+
+    /// Runs the fold as the server does, to the end of the log.
+    pub fn run_to_the_end(self) -> Open {
+        let Open {
+            log,
+            state,
+            lake,
+            writer,
+            events,
+            ..
+        } = self;
+        let limits = BlockLimits::default();
+        let fold = start_fold(writer, Arc::clone(&events), Arc::clone(&state), limits).unwrap();
+        fold.stop();
+        let repeats = Repeats::open(&self.repeats_dir, &state, RepeatsConfig::default()).unwrap();
+        let writer = Writer::new(lake.clone(), repeats, log.journal(Topic::Quarantine));
+        let folded = fulmar_flow::committed_position(&state, "writer").unwrap();
+        Open {
+            log,
+            state,
+            lake,
+            writer,
+            events,
+            folded,
+            repeats_dir: self.repeats_dir,
+        }
+    }
+
+    /// Folds to the end of the log as one block, with the ledger's counts.
+    pub fn fold_all(&mut self) {
+        let end = self.events.end();
+        if self.folded == end {
+            return;
+        }
+        let block = self.block(self.folded, end - 1);
+        let mut batch = StateBatch::new();
+        let counts = self.writer.fold(&block, &mut batch).unwrap();
+        assert_eq!(counts.total(), end - self.folded);
+        self.state.commit(batch).unwrap();
+        self.writer.committed(block.name());
+        self.folded = end;
+    }
+
+    /// The offsets of a table's rows, in the order of the files.
+    pub fn offsets(&self, table: Table) -> Vec<u64> {
+        let mut offsets = Vec::new();
+        scan_identities::<fulmar_store::StoreError>(&self.lake.snapshot(), table, |identity| {
+            offsets.push(identity.log_offset);
+            Ok(())
+        })
+        .unwrap();
+        offsets
+    }
+}
+
+/// A stamped authentication event, as the agents door writes it.
+pub fn logon(agent: &str, id: &str, time_ms: i64, out: &mut Records) {
+    let mut batch = BatchBuilder::new("batch-1");
+    batch.push(&AuthenticationDraft {
+        event_id: id,
+        event_time: Timestamp::from_millis(time_ms),
+        observed_time: Timestamp::from_millis(time_ms),
+        collector: "sshd",
+        activity: 1,
+        outcome: 1,
+        ..AuthenticationDraft::default()
+    });
+    let rules = BatchRules {
+        agent_id: agent,
+        project: "default",
+        gateway: "gateway",
+        now: Timestamp::from_millis(time_ms),
+        age_max_seconds: 3_600,
+        skew_max_seconds: 300,
+        events_max: 10,
+        event_bytes_max: limits::EVENT_BYTES_MAX as u32,
+        control_offset: 0,
+        partition: 1,
+    };
+    admit_batch(batch.bytes(), &rules, out).unwrap();
+}
+
+/// A stamped message, as the events door writes it.
+pub fn message(client: &str, id: &str, time_ms: i64, data: &[u8], out: &mut Records) {
+    let draft = MessageDraft {
+        event_id: id,
+        time: Some(Timestamp::from_millis(time_ms)),
+        ingest_time: Timestamp::from_millis(5_000),
+        gateway: "gateway",
+        batch_id: "",
+        project: "default",
+        client,
+        key: id,
+        door: Door::Events,
+        control_offset: 0,
+        kind: "test",
+        source: "",
+        subject: "",
+        consumer: "",
+        data,
+        data_content_type: "application/json",
+        data_base64: false,
+        extensions: b"",
+        labels: b"",
+        idempotency_key: "",
+        schema: SchemaCheck::None,
+    };
+    draft.append_to(2, out);
+}
