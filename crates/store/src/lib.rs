@@ -6,6 +6,7 @@
 
 mod error;
 pub mod lake;
+mod parquet_codes;
 pub mod parquet_file;
 pub mod quarantine;
 pub mod query;

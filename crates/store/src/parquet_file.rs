@@ -3,25 +3,27 @@
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
+use fulmar_log::disk::{self, Output};
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
-use fulmar_log::disk::{self, Output};
-
 use crate::error::{Result, io_error, parquet_error};
-use crate::tables::{EVENT_ID, EVENT_TIME, Table, TableBuilder};
+use crate::parquet_codes::{defect, encode_chunk};
+use crate::tables::{ColumnBuffer, DictionaryBuffer, EVENT_ID, Table, TableBuilder};
 
 /// Rows per row group: DuckDB's own unit of work is 122,880 rows, and a group
-/// of this size costs a writer about 8 MiB while it is open.
+/// of this size costs a writer about 16 MiB while it is open.
 pub const ROW_GROUP_ROWS_MAX: usize = 131_072;
 
 /// Bytes of an open row group, compressed: what a writer of large payloads holds.
-const ROW_GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
+pub(crate) const ROW_GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Rows between two looks at a page's size: 512 payloads of the largest kind
 /// (64 KiB) are 32 MiB.
@@ -41,66 +43,73 @@ const WRITE_BUFFER_BYTES: usize = 256 * 1024;
 const BLOOM_FALSE_POSITIVES: f64 = 0.01;
 
 /// Bytes kept of the least and greatest text of a column.
-const STATISTICS_BYTES_MAX: usize = 64;
+pub(crate) const STATISTICS_BYTES_MAX: usize = 64;
+
+/// The cheapest level: higher ones cost more than half of the writer for a
+/// tenth of the size.
+pub(crate) const ZSTD_LEVEL: i32 = 1;
 
 /// Key of the table's version in a file's metadata.
 pub(crate) const VERSION_KEY: &str = "fulmar.table_version";
+
+/// Extension of files that are not whole.
+pub const TEMPORARY_EXTENSION: &str = "tmp";
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// One block's rows; lives until compaction.
     Block,
-    /// Rows of one day, kept until retention; about this many rows.
-    Compacted {
-        /// Rows expected, which sizes the filter on ids.
-        rows: u64,
-    },
+    /// Rows of one day, kept until retention: with a filter on ids.
+    Compacted,
 }
 
 /// How the columns of `table` are written.
 pub fn writer_properties(table: Table, kind: FileKind) -> WriterProperties {
-    let level = ZstdLevel::try_new(1).expect("level 1 exists");
+    let level = ZstdLevel::try_new(ZSTD_LEVEL).expect("level 1 exists");
+    let version = KeyValue::new(VERSION_KEY.to_owned(), table.version().to_string());
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("fulmar ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(level))
         .set_dictionary_enabled(false)
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS_MAX))
-        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES_MAX))
         .set_data_page_row_count_limit(PAGE_ROWS_MAX)
         .set_write_batch_size(WRITE_BATCH_ROWS)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_statistics_truncate_length(Some(STATISTICS_BYTES_MAX))
-        .set_offset_index_disabled(false)
-        .set_key_value_metadata(Some(vec![KeyValue::new(
-            VERSION_KEY.to_owned(),
-            table.version().to_string(),
-        )]));
+        // Readers go by row group; the columns of codes have one page each.
+        .set_offset_index_disabled(true)
+        .set_key_value_metadata(Some(vec![version]));
     for column in table.columns() {
         let path = ColumnPath::from(column.name);
-        if column.dictionary {
-            properties = properties.set_column_dictionary_enabled(path, true);
-        } else if column.delta {
+        if column.delta {
             properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        } else if !column.statistics {
+            properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
         }
     }
-    let time = ColumnPath::from(EVENT_TIME);
-    properties = properties.set_column_statistics_enabled(time, EnabledStatistics::Page);
-    if let FileKind::Compacted { rows } = kind {
+    if kind == FileKind::Compacted {
         let id = ColumnPath::from(EVENT_ID);
-        let distinct = rows.min(ROW_GROUP_ROWS_MAX as u64).max(1);
         properties = properties
             .set_column_bloom_filter_enabled(id.clone(), true)
             .set_column_bloom_filter_fpp(id.clone(), BLOOM_FALSE_POSITIVES)
-            .set_column_bloom_filter_ndv(id, distinct);
+            .set_column_bloom_filter_ndv(id, ROW_GROUP_ROWS_MAX as u64);
     }
     properties.build()
 }
 
+type Sink = BufWriter<Output>;
+
 /// A file under construction: it has a temporary name until [`PendingFile::finish`],
 /// and goes when it is dropped before.
+///
+/// Rows come a batch at a time for the plain columns, and once per row group
+/// for the columns of codes, which hold little.
 pub struct PendingFile {
-    writer: Option<ArrowWriter<BufWriter<Output>>>,
+    table: Table,
+    writer: Option<SerializedFileWriter<Sink>>,
+    factory: ArrowRowGroupWriterFactory,
+    /// Of the open row group, one a column; those of codes stay unused.
+    columns: Vec<ArrowColumnWriter>,
     path: PathBuf,
     temporary: PathBuf,
     rows: u64,
@@ -123,35 +132,115 @@ impl PendingFile {
     pub fn create(table: Table, path: &Path, kind: FileKind) -> Result<PendingFile> {
         let temporary = temporary_path(path);
         let output = Output::create(&temporary).map_err(io_error("create", &temporary))?;
-        let options = ArrowWriterOptions::new()
-            .with_properties(writer_properties(table, kind))
-            // Parquet's own types say all there is to say about our columns.
-            .with_skip_arrow_metadata(true);
         let sink = BufWriter::with_capacity(WRITE_BUFFER_BYTES, output);
-        let writer = ArrowWriter::try_new_with_options(sink, table.schema(), options);
-        let writer = Some(writer.map_err(parquet_error(&temporary))?);
+        // Parquet's own types say all there is to say about our columns, so
+        // that no Arrow schema stands in the file.
+        let schema = ArrowSchemaConverter::new().convert(&table.schema());
+        let schema = schema.map_err(parquet_error(&temporary))?.root_schema_ptr();
+        let properties = Arc::new(writer_properties(table, kind));
+        let writer = SerializedFileWriter::new(sink, schema, properties);
+        let writer = writer.map_err(parquet_error(&temporary))?;
+        let factory = ArrowRowGroupWriterFactory::new(&writer, table.schema());
         Ok(PendingFile {
-            writer,
+            table,
+            writer: Some(writer),
+            factory,
+            columns: Vec::new(),
             path: path.to_owned(),
             temporary,
             rows: 0,
         })
     }
 
-    /// Appends rows; they must follow those before in the table's order.
+    /// Appends rows to the plain columns: `array` gives each its values, by the
+    /// column's place. They must follow those before in the table's order.
     ///
     /// # Errors
-    /// When they can't be encoded or written.
-    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.rows += batch.num_rows() as u64;
+    /// When they can't be encoded.
+    pub fn write_plain(
+        &mut self,
+        mut array: impl FnMut(usize) -> arrow_array::ArrayRef,
+    ) -> Result<()> {
+        self.plain(|table, columns| {
+            let schema = table.schema();
+            for (place, spec) in table.columns().iter().enumerate() {
+                if spec.dictionary {
+                    continue;
+                }
+                for leaf in compute_leaves(schema.field(place), &array(place))? {
+                    columns[place].write(&leaf)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn plain(
+        &mut self,
+        write: impl FnOnce(Table, &mut [ArrowColumnWriter]) -> parquet::errors::Result<()>,
+    ) -> Result<()> {
+        if self.columns.is_empty() {
+            let group = self.writer().flushed_row_groups().len();
+            let columns = self.factory.create_column_writers(group);
+            self.columns = columns.map_err(parquet_error(&self.temporary))?;
+        }
+        write(self.table, &mut self.columns).map_err(parquet_error(&self.temporary))
+    }
+
+    /// Whether the open row group holds as many bytes as it may.
+    pub fn group_is_full(&self) -> bool {
+        self.group_bytes() >= ROW_GROUP_BYTES_MAX
+    }
+
+    fn group_bytes(&self) -> usize {
+        self.columns
+            .iter()
+            .map(ArrowColumnWriter::get_estimated_total_bytes)
+            .sum()
+    }
+
+    /// Ends the row group: `codes` gives the columns of codes, by place, the
+    /// codes of all rows of the group.
+    ///
+    /// # Errors
+    /// When it can't be encoded or written.
+    pub fn end_group<'a>(
+        &mut self,
+        rows: usize,
+        mut codes: impl FnMut(usize) -> (std::borrow::Cow<'a, [i32]>, &'a DictionaryBuffer),
+    ) -> Result<()> {
+        let columns = std::mem::take(&mut self.columns);
         let writer = self.writer.as_mut().expect("only finish takes the writer");
-        writer.write(batch).map_err(parquet_error(&self.temporary))
+        let end = || -> parquet::errors::Result<()> {
+            let schema = Arc::new(writer.schema_descr().clone());
+            let mut group = writer.next_row_group()?;
+            for (place, column) in columns.into_iter().enumerate() {
+                if !self.table.columns()[place].dictionary {
+                    column.close()?.append_to_row_group(&mut group)?;
+                    continue;
+                }
+                let (codes, dictionary) = codes(place);
+                if codes.len() != rows {
+                    return Err(defect("a column of codes has not the group's rows"));
+                }
+                let (bytes, close) = encode_chunk(&codes, dictionary, &schema.column(place))?;
+                group.append_column(&bytes, close)?;
+            }
+            group.close()?;
+            Ok(())
+        };
+        end().map_err(parquet_error(&self.temporary))?;
+        self.rows += rows as u64;
+        Ok(())
+    }
+
+    fn writer(&self) -> &SerializedFileWriter<Sink> {
+        self.writer.as_ref().expect("only finish takes the writer")
     }
 
     /// Bytes written so far, and those waiting in the open row group.
     pub fn bytes(&self) -> u64 {
-        let writer = self.writer.as_ref().expect("only finish takes the writer");
-        (writer.bytes_written() + writer.in_progress_size()) as u64
+        (self.writer().bytes_written() + self.group_bytes()) as u64
     }
 
     /// Ends the file, syncs it, gives it its name and syncs the folder (F4).
@@ -161,11 +250,14 @@ impl PendingFile {
     pub fn finish(mut self) -> Result<Written> {
         let writer = self.writer.take().expect("only finish takes the writer");
         let (path, temporary) = (&self.path, &self.temporary);
-        let written = close(writer, temporary, self.rows);
-        if written.is_err() {
+        let bytes = close(writer, temporary);
+        if bytes.is_err() {
             remove_temporary(temporary);
         }
-        let written = written?;
+        let written = Written {
+            rows: self.rows,
+            bytes: bytes?,
+        };
         disk::rename(temporary, path).map_err(io_error("rename", temporary))?;
         disk::sync_parent(path).map_err(io_error("sync the folder of", path))?;
         Ok(written)
@@ -180,13 +272,14 @@ impl Drop for PendingFile {
     }
 }
 
-fn close(writer: ArrowWriter<BufWriter<Output>>, temporary: &Path, rows: u64) -> Result<Written> {
+/// The file's footer and sync; gives its bytes.
+fn close(writer: SerializedFileWriter<Sink>, temporary: &Path) -> Result<u64> {
     let sink = writer.into_inner().map_err(parquet_error(temporary))?;
     let output = sink.into_inner().map_err(|error| error.into_error());
     let output = output.map_err(io_error("write", temporary))?;
     let bytes = output.len_bytes();
     output.finish().map_err(io_error("sync", temporary))?;
-    Ok(Written { rows, bytes })
+    Ok(bytes)
 }
 
 /// What stays all the same is removed when the lake is opened.
@@ -200,8 +293,23 @@ fn remove_temporary(temporary: &Path) {
 /// When the file can't be written; nothing then has its name.
 pub fn write_block(rows: &dyn TableBuilder, order: &[u32], path: &Path) -> Result<Written> {
     let mut file = PendingFile::create(rows.table(), path, FileKind::Block)?;
-    for part in order.chunks(BATCH_ROWS) {
-        file.write(&rows.batch(part))?;
+    let buffers: Vec<&dyn ColumnBuffer> = rows.buffers();
+    let mut group_start = 0;
+    let mut at = 0;
+    while at < order.len() {
+        let end = (at + BATCH_ROWS).min(order.len());
+        file.write_plain(|place| buffers[place].gather(&order[at..end]))?;
+        at = end;
+        let group = &order[group_start..end];
+        if end == order.len() || group.len() >= ROW_GROUP_ROWS_MAX || file.group_is_full() {
+            file.end_group(group.len(), |place| {
+                let dictionary = buffers[place].dictionary().expect("a column of codes");
+                let codes = dictionary.codes();
+                let of_group = group.iter().map(|&row| codes[row as usize]).collect();
+                (std::borrow::Cow::Owned(of_group), dictionary)
+            })?;
+            group_start = end;
+        }
     }
     file.finish()
 }
@@ -210,6 +318,3 @@ pub fn write_block(rows: &dyn TableBuilder, order: &[u32], path: &Path) -> Resul
 pub fn temporary_path(path: &Path) -> PathBuf {
     path.with_extension(TEMPORARY_EXTENSION)
 }
-
-/// Extension of files that are not whole.
-pub const TEMPORARY_EXTENSION: &str = "tmp";

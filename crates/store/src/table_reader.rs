@@ -2,10 +2,15 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, FieldRef, Schema};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::error::{Result, StoreError, arrow_error, io_error, parquet_error};
@@ -43,9 +48,9 @@ impl TableReader {
     /// When the file can't be read, is no file of this table, or is newer.
     pub fn open(table: Table, path: &Path, columns: &[usize]) -> Result<TableReader> {
         let file = File::open(path).map_err(io_error("open", path))?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file);
-        let builder = builder.map_err(parquet_error(path))?;
-        check_version(table, path, builder.metadata())?;
+        let metadata = reader_metadata(table, &file, path)?;
+        check_version(table, path, metadata.metadata())?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
         let file_metadata = builder.metadata().file_metadata();
         let rows = file_metadata.num_rows() as u64;
         let batch_rows = batch_rows(builder.metadata());
@@ -136,6 +141,29 @@ impl TableReader {
         }
         Ok(())
     }
+}
+
+/// The file's metadata, read so that columns of few values come as codes.
+fn reader_metadata(table: Table, file: &File, path: &Path) -> Result<ArrowReaderMetadata> {
+    let plain = ArrowReaderMetadata::load(file, ArrowReaderOptions::new());
+    let plain = plain.map_err(parquet_error(path))?;
+    let wanted = |field: &FieldRef| -> FieldRef {
+        let place = table.column_index(field.name());
+        let spec = place.map(|place| &table.columns()[place]);
+        match spec {
+            Some(spec) if spec.dictionary && *field.data_type() == DataType::Utf8 => Arc::new(
+                field
+                    .as_ref()
+                    .clone()
+                    .with_data_type(spec.data_type.clone()),
+            ),
+            _ => Arc::clone(field),
+        }
+    };
+    let fields: Vec<FieldRef> = plain.schema().fields().iter().map(wanted).collect();
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(fields)));
+    let metadata = ArrowReaderMetadata::try_new(Arc::clone(plain.metadata()), options);
+    metadata.map_err(parquet_error(path))
 }
 
 /// Refuses a file that a later version of the table wrote.

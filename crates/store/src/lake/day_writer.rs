@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use std::borrow::Cow;
+
+use arrow_array::ArrayRef;
 
 use super::Shared;
 use super::entry::{FileEntry, LakeFile, Level, day_name};
-use crate::error::{Result, arrow_error};
-use crate::parquet_file::{BATCH_ROWS, FileKind, PendingFile, ROW_GROUP_ROWS_MAX};
+use crate::error::Result;
+use crate::parquet_file::{
+    BATCH_ROWS, FileKind, PendingFile, ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX,
+};
 use crate::tables::{ColumnBuffer, RowBounds, Table};
 
 /// Bytes of the rows that are gathered before they are encoded.
@@ -27,6 +31,8 @@ pub(crate) struct DayWriter<'a> {
     buffers: Vec<Box<dyn ColumnBuffer>>,
     buffered: usize,
     unlooked: usize,
+    /// Rows of the open row group.
+    group_rows: usize,
     bounds: RowBounds,
     file: Option<PendingFile>,
     files: u32,
@@ -47,6 +53,7 @@ impl<'a> DayWriter<'a> {
                 .collect(),
             buffered: 0,
             unlooked: 0,
+            group_rows: 0,
             bounds: RowBounds::EMPTY,
             file: None,
             files: 0,
@@ -88,37 +95,59 @@ impl<'a> DayWriter<'a> {
             return false;
         }
         self.unlooked = 0;
-        let bytes: usize = self.buffers.iter().map(|buffer| buffer.value_bytes()).sum();
+        let plain = self
+            .buffers
+            .iter()
+            .filter(|buffer| buffer.dictionary().is_none());
+        let bytes: usize = plain.map(|buffer| buffer.value_bytes()).sum();
         bytes >= BATCH_BYTES_MAX
     }
 
+    /// Gives the plain columns' rows to the file; the codes stay until the row
+    /// group ends.
     fn encode(&mut self) -> Result<()> {
         if self.buffered == 0 {
             return Ok(());
         }
-        let path = self.shared.path_of(self.table, &self.name());
         if self.file.is_none() {
-            let kind = FileKind::Compacted {
-                rows: ROW_GROUP_ROWS_MAX as u64,
-            };
-            self.file = Some(PendingFile::create(self.table, &path, kind)?);
+            let path = self.shared.path_of(self.table, &self.name());
+            self.file = Some(PendingFile::create(self.table, &path, FileKind::Compacted)?);
         }
         let file = self.file.as_mut().expect("it was just made");
-        let arrays = self
-            .buffers
-            .iter_mut()
-            .map(|buffer| buffer.take())
-            .collect();
-        let batch = RecordBatch::try_new(self.table.schema(), arrays);
-        file.write(&batch.map_err(arrow_error(&path))?)?;
+        file.write_plain(|place| self.buffers[place].take())?;
+        self.group_rows += self.buffered;
         self.buffered = 0;
         self.unlooked = 0;
+        let values = self
+            .buffers
+            .iter()
+            .map(|buffer| buffer.value_bytes())
+            .sum::<usize>();
+        let full = file.group_is_full() || values >= ROW_GROUP_BYTES_MAX;
+        if self.group_rows >= ROW_GROUP_ROWS_MAX || full {
+            self.end_group()?;
+        }
+        Ok(())
+    }
+
+    fn end_group(&mut self) -> Result<()> {
+        let Some(file) = self.file.as_mut().filter(|_| self.group_rows > 0) else {
+            return Ok(());
+        };
+        let buffers = &self.buffers;
+        file.end_group(self.group_rows, |place| {
+            let dictionary = buffers[place].dictionary().expect("a column of codes");
+            (Cow::Borrowed(dictionary.codes()), dictionary)
+        })?;
+        self.buffers.iter_mut().for_each(|buffer| buffer.clear());
+        self.group_rows = 0;
         Ok(())
     }
 
     /// Ends the file in hand, if there is one.
     pub(crate) fn finish(&mut self, files: &mut Vec<LakeFile>) -> Result<()> {
         self.encode()?;
+        self.end_group()?;
         let Some(file) = self.file.take() else {
             return Ok(());
         };

@@ -1,6 +1,5 @@
 //! The identities that a table holds, streamed for `verify`.
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 
@@ -8,7 +7,7 @@ use super::Snapshot;
 use super::repeats::identity_columns;
 use crate::error::Result;
 use crate::table_reader::TableReader;
-use crate::tables::Table;
+use crate::tables::{Table, TextRows};
 
 /// Whose an event is, and where its record stands in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +50,7 @@ pub fn scan_file<E: From<crate::StoreError>>(
 ) -> std::result::Result<(), E> {
     let mut reader = open(table, path)?;
     while let Some(columns) = reader.next_columns(table)? {
-        let projects = columns[0].as_string::<i32>();
-        let sources = columns[1].as_string::<i32>();
-        let ids = columns[2].as_string::<i32>();
+        let [projects, sources, ids] = [0, 1, 2].map(|index| TextRows::new(&columns[index]));
         let offsets = columns[3].as_primitive::<Int64Type>();
         for row in 0..ids.len() {
             visit(Identity {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
-use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_array::{ArrayRef, StringArray};
 use arrow_buffer::ScalarBuffer;
 
 use super::Shared;
@@ -17,11 +17,11 @@ use super::plan::Run;
 use super::repeats::Repeated;
 use crate::error::{Result, StoreError};
 use crate::table_reader::TableReader;
-use crate::tables::{EVENT_ID, EVENT_TIME, LOG_OFFSET, Table};
+use crate::tables::{EVENT_ID, EVENT_TIME, LOG_OFFSET, Table, TextRows};
 
 /// Days written in one pass over the inputs: each open file holds a row group
-/// of about 8 MiB.
-const DAYS_AT_ONCE: usize = 8;
+/// of about 16 MiB.
+const DAYS_AT_ONCE: usize = 4;
 
 /// What a merge wrote.
 pub(crate) struct Merged {
@@ -150,9 +150,9 @@ struct Cursor {
     reader: Option<TableReader>,
     columns: Vec<ArrayRef>,
     places: KeyPlaces,
-    projects: StringArray,
-    sources: StringArray,
-    ids: StringArray,
+    projects: TextRows,
+    sources: TextRows,
+    ids: TextRows,
     times: ScalarBuffer<i64>,
     offsets: ScalarBuffer<i64>,
     at: usize,
@@ -177,7 +177,8 @@ impl Cursor {
                 .expect("every table has its key's columns")
         };
         let key = table.key_columns();
-        let empty = || StringArray::from(Vec::<&str>::new());
+        let none: ArrayRef = Arc::new(StringArray::from(Vec::<&str>::new()));
+        let empty = || TextRows::new(&none);
         Cursor {
             table,
             waiting: run.iter().map(|file| Arc::clone(&file.path)).collect(),
@@ -222,9 +223,9 @@ impl Cursor {
 
     fn take(&mut self, columns: Vec<ArrayRef>) {
         let places = self.places;
-        self.projects = columns[places.project].as_string::<i32>().clone();
-        self.sources = columns[places.source].as_string::<i32>().clone();
-        self.ids = columns[places.id].as_string::<i32>().clone();
+        self.projects = TextRows::new(&columns[places.project]);
+        self.sources = TextRows::new(&columns[places.source]);
+        self.ids = TextRows::new(&columns[places.id]);
         let times = columns[places.time].as_primitive::<TimestampMillisecondType>();
         self.times = times.values().clone();
         let offsets = columns[places.offset].as_primitive::<Int64Type>();

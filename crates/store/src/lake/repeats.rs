@@ -6,13 +6,12 @@ use std::hash::{DefaultHasher, Hasher};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, StringArray};
 
 use super::Shared;
 use super::plan::Run;
 use crate::error::{Result, StoreError};
 use crate::table_reader::TableReader;
-use crate::tables::{EVENT_ID, LOG_OFFSET, Table};
+use crate::tables::{EVENT_ID, LOG_OFFSET, Table, TextRows};
 
 /// Hashes looked at in one pass over the files: 32 MiB.
 const HASHES_PER_PASS: u64 = 4 * 1024 * 1024;
@@ -104,8 +103,7 @@ fn for_each_identity(
             if shared.stopping.load(std::sync::atomic::Ordering::Acquire) {
                 return Err(StoreError::Stopped);
             }
-            let text = |index: usize| -> &StringArray { columns[index].as_string::<i32>() };
-            let (projects, sources, ids) = (text(0), text(1), text(2));
+            let [projects, sources, ids] = [0, 1, 2].map(|index| TextRows::new(&columns[index]));
             let offsets = columns[3].as_primitive::<Int64Type>();
             for row in 0..ids.len() {
                 let (project, source) = (projects.value(row), sources.value(row));

@@ -198,7 +198,7 @@ fn rows_of(file: &LakeFile) -> Vec<Row> {
     let place = |name| file.table.column_index(name).unwrap();
     let mut rows = Vec::new();
     while let Some(columns) = reader.next_columns(file.table).unwrap() {
-        let text = |name| columns[place(name)].as_string::<i32>();
+        let text = |name| crate::tables::TextRows::new(&columns[place(name)]);
         let times = columns[place("event_time")].as_primitive::<TimestampMillisecondType>();
         let offsets = columns[place("log_offset")].as_primitive::<Int64Type>();
         for row in 0..times.len() {

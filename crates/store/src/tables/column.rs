@@ -17,6 +17,8 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
+use super::dictionary::DictionaryBuffer;
+
 /// The name of an enum's value, or the bare number of a value that this build
 /// does not know. Zero has no name: it is stored as the empty string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,10 @@ pub trait ColumnBuffer: Send {
     fn push_run(&mut self, array: &dyn Array, start: usize, length: usize);
     /// Appends one row of the column's zero value (absent in an older file).
     fn push_zero(&mut self);
+    /// The codes and values of a column of few distinct values.
+    fn dictionary(&self) -> Option<&DictionaryBuffer> {
+        None
+    }
 }
 
 /// What a kind of column takes for a value.
@@ -54,8 +60,10 @@ pub trait ColumnKind {
     fn data_type() -> DataType;
     /// Whether the array may hold nulls.
     const NULLABLE: bool = false;
-    /// Whether Parquet's dictionary pays: few distinct values in a block.
+    /// Whether its rows are codes into a list of values.
     const DICTIONARY: bool = false;
+    /// Whether least and greatest of a file help to leave it out.
+    const STATISTICS: bool = true;
     /// Whether Parquet's differences pay: values that mostly rise.
     const DELTA: bool = false;
     /// Appends one value.
@@ -126,55 +134,71 @@ impl TextBuffer {
 
 /// Arrow checks the bytes once more; it costs little beside the rest and keeps
 /// this module free of unsafe code.
-fn string_array(offsets: Vec<i32>, bytes: Vec<u8>) -> ArrayRef {
+pub(super) fn string_array(offsets: Vec<i32>, bytes: Vec<u8>) -> ArrayRef {
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     let array = StringArray::try_new(offsets, Buffer::from_vec(bytes), None);
     Arc::new(array.expect("only whole strings are appended"))
 }
 
-macro_rules! text_kind {
-    ($(#[$doc:meta])* $name:ident, dictionary: $dictionary:literal) => {
-        $(#[$doc])*
-        #[derive(Default)]
-        pub struct $name(TextBuffer);
+/// Text of many distinct values: ids, raw lines, payloads.
+#[derive(Default)]
+pub struct Text(TextBuffer);
 
-        impl $name {
-            /// The text of one row.
-            #[inline]
-            pub fn row(&self, row: usize) -> &[u8] {
-                self.0.row(row)
-            }
-        }
-
-        impl ColumnKind for $name {
-            type Value<'a> = &'a str;
-            const DICTIONARY: bool = $dictionary;
-            fn data_type() -> DataType {
-                DataType::Utf8
-            }
-            #[inline]
-            fn push(&mut self, value: &str) {
-                self.0.push(value);
-            }
-        }
-
-        impl ColumnBuffer for $name {
-            text_buffer_methods!();
-        }
-    };
+impl Text {
+    /// The text of one row.
+    #[inline]
+    pub fn row(&self, row: usize) -> &[u8] {
+        self.0.row(row)
+    }
 }
 
-macro_rules! text_buffer_methods {
+impl ColumnKind for Text {
+    type Value<'a> = &'a str;
+    const STATISTICS: bool = false;
+    fn data_type() -> DataType {
+        DataType::Utf8
+    }
+    #[inline]
+    fn push(&mut self, value: &str) {
+        self.0.push(value);
+    }
+}
+
+impl ColumnBuffer for Text {
+    fn rows(&self) -> usize {
+        self.0.ends.len()
+    }
+    fn value_bytes(&self) -> usize {
+        self.0.bytes.len()
+    }
+    fn clear(&mut self) {
+        self.0.bytes.clear();
+        self.0.ends.clear();
+    }
+    fn gather(&self, order: &[u32]) -> ArrayRef {
+        self.0.gather(order)
+    }
+    fn take(&mut self) -> ArrayRef {
+        self.0.take()
+    }
+    fn push_run(&mut self, array: &dyn Array, start: usize, length: usize) {
+        self.0.push_run(array, start, length);
+    }
+    fn push_zero(&mut self) {
+        self.0.push("");
+    }
+}
+
+macro_rules! code_methods {
     () => {
         fn rows(&self) -> usize {
-            self.0.ends.len()
+            self.0.codes().len()
         }
         fn value_bytes(&self) -> usize {
-            self.0.bytes.len()
+            self.0.bytes()
         }
         fn clear(&mut self) {
-            self.0.bytes.clear();
-            self.0.ends.clear();
+            self.0.clear();
         }
         fn gather(&self, order: &[u32]) -> ArrayRef {
             self.0.gather(order)
@@ -188,50 +212,67 @@ macro_rules! text_buffer_methods {
         fn push_zero(&mut self) {
             self.0.push("");
         }
+        fn dictionary(&self) -> Option<&DictionaryBuffer> {
+            Some(&self.0)
+        }
     };
 }
 
-text_kind! {
-    /// Text of many distinct values: ids, raw lines, payloads.
-    Text, dictionary: false
+/// Text of few distinct values: tenants, hosts, methods.
+#[derive(Default)]
+pub struct Label(DictionaryBuffer);
+
+impl Label {
+    /// The text of one row.
+    #[inline]
+    pub fn row(&self, row: usize) -> &[u8] {
+        self.0.row(row)
+    }
 }
-text_kind! {
-    /// Text of few distinct values: tenants, hosts, methods.
-    Label, dictionary: true
+
+impl ColumnKind for Label {
+    type Value<'a> = &'a str;
+    const DICTIONARY: bool = true;
+    fn data_type() -> DataType {
+        DictionaryBuffer::data_type()
+    }
+    #[inline]
+    fn push(&mut self, value: &str) {
+        self.0.push(value);
+    }
+}
+
+impl ColumnBuffer for Label {
+    code_methods!();
 }
 
 /// The short name of an enum's value.
 #[derive(Default)]
-pub struct Name(TextBuffer);
+pub struct Name(DictionaryBuffer);
 
 impl ColumnKind for Name {
     type Value<'a> = EnumName;
     const DICTIONARY: bool = true;
     fn data_type() -> DataType {
-        DataType::Utf8
+        DictionaryBuffer::data_type()
     }
     #[inline]
     fn push(&mut self, value: EnumName) {
         match value {
             EnumName::Known(name) => self.0.push(name),
-            EnumName::Unknown(number) => {
-                use std::io::Write;
-                let written = write!(self.0.bytes, "{number}");
-                written.expect("a vector takes any bytes");
-                self.0.close_row();
-            }
+            EnumName::Unknown(number) => self.0.push(&number.to_string()),
         }
     }
 }
 
 impl ColumnBuffer for Name {
-    text_buffer_methods!();
+    code_methods!();
 }
 
 // ---- numbers and times ----------------------------------------------------
 
 macro_rules! number_kind {
-    ($(#[$doc:meta])* $name:ident, $arrow:ty, $native:ty, $data_type:expr, dictionary: $dictionary:literal, delta: $delta:literal) => {
+    ($(#[$doc:meta])* $name:ident, $arrow:ty, $native:ty, $data_type:expr, delta: $delta:literal) => {
         $(#[$doc])*
         #[derive(Default)]
         pub struct $name(Vec<$native>);
@@ -246,7 +287,6 @@ macro_rules! number_kind {
 
         impl ColumnKind for $name {
             type Value<'a> = $native;
-            const DICTIONARY: bool = $dictionary;
             const DELTA: bool = $delta;
             fn data_type() -> DataType {
                 $data_type
@@ -306,7 +346,7 @@ number_kind!(
     TimestampMillisecondType,
     i64,
     DataType::Timestamp(TimeUnit::Millisecond, Some(UTC.into())),
-    dictionary: false, delta: true
+    delta: true
 );
 number_kind!(
     /// A port.
@@ -314,7 +354,7 @@ number_kind!(
     UInt16Type,
     u16,
     DataType::UInt16,
-    dictionary: false, delta: false
+    delta: false
 );
 number_kind!(
     /// A version.
@@ -322,7 +362,7 @@ number_kind!(
     UInt32Type,
     u32,
     DataType::UInt32,
-    dictionary: true, delta: false
+    delta: true
 );
 number_kind!(
     /// A producer's sequence number, all 64 bits of it.
@@ -330,7 +370,7 @@ number_kind!(
     UInt64Type,
     u64,
     DataType::UInt64,
-    dictionary: false, delta: true
+    delta: true
 );
 number_kind!(
     /// A partition: signed, since readers without unsigned types exist.
@@ -338,7 +378,7 @@ number_kind!(
     Int32Type,
     i32,
     DataType::Int32,
-    dictionary: true, delta: false
+    delta: true
 );
 number_kind!(
     /// An offset: signed, so that a difference of two is a number in any SQL.
@@ -346,7 +386,7 @@ number_kind!(
     Int64Type,
     i64,
     DataType::Int64,
-    dictionary: false, delta: true
+    delta: true
 );
 
 // ---- flags ----------------------------------------------------------------

@@ -5,6 +5,7 @@
 //! at their zero value. A file of a newer version is refused.
 
 pub mod column;
+pub mod dictionary;
 pub mod messages;
 pub mod order;
 pub mod projection;
@@ -18,6 +19,8 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 pub use column::{ColumnBuffer, EnumName};
+pub use dictionary::DictionaryBuffer;
+pub(crate) use dictionary::TextRows;
 pub use messages::{MessageRow, MessagesBuilder};
 pub use projection::{Unstorable, project_message, project_security_event};
 pub use security_events::{SecurityEventRow, SecurityEventsBuilder};
@@ -39,10 +42,12 @@ pub struct ColumnSpec {
     pub data_type: DataType,
     /// Whether nulls may stand in it.
     pub nullable: bool,
-    /// Whether Parquet's dictionary pays for it.
+    /// Whether its rows are codes into a list of values.
     pub dictionary: bool,
     /// Whether Parquet writes differences: times and offsets, mostly rising.
     pub delta: bool,
+    /// Whether a file keeps its least and greatest value.
+    pub statistics: bool,
     /// An empty buffer of the column's kind.
     pub buffer: fn() -> Box<dyn ColumnBuffer>,
 }
@@ -153,8 +158,8 @@ pub trait TableBuilder: Send {
     fn clear(&mut self);
     /// The rows' numbers in the order of the table's key.
     fn sorted_order(&self) -> Vec<u32>;
-    /// The named rows, in that order.
-    fn batch(&self, order: &[u32]) -> RecordBatch;
+    /// The columns' buffers, in order.
+    fn buffers(&self) -> Vec<&dyn ColumnBuffer>;
     /// All rows in arrival order; the builder is left empty.
     fn take_batch(&mut self) -> RecordBatch;
     /// What the rows named by `order` span.
@@ -238,6 +243,7 @@ macro_rules! declare_table {
                         nullable: column::$kind::NULLABLE,
                         dictionary: column::$kind::DICTIONARY,
                         delta: column::$kind::DELTA,
+                        statistics: column::$kind::STATISTICS,
                         buffer: || Box::new(column::$kind::default()),
                     }, )+
                 ])
@@ -265,9 +271,8 @@ macro_rules! declare_table {
                     self.len(), &self.$project, &self.$time, &self.$id, &self.$offset,
                 )
             }
-            fn batch(&self, order: &[u32]) -> arrow_array::RecordBatch {
-                use column::ColumnBuffer;
-                $crate::tables::record_batch($table, vec![ $( self.$name.gather(order), )+ ])
+            fn buffers(&self) -> Vec<&dyn $crate::tables::ColumnBuffer> {
+                vec![ $( &self.$name, )+ ]
             }
             fn take_batch(&mut self) -> arrow_array::RecordBatch {
                 use column::ColumnBuffer;

@@ -130,8 +130,9 @@ fn security_row(bytes: &[u8]) -> Result<RecordBatch, Unstorable> {
     Ok(builder.take_batch())
 }
 
-fn text<'a>(batch: &'a RecordBatch, column: &str) -> &'a str {
-    batch[column].as_string::<i32>().value(0)
+fn text(batch: &RecordBatch, column: &str) -> String {
+    let array = batch.column_by_name(column).unwrap();
+    TextRows::new(array).value(0).to_owned()
 }
 
 fn time_at(batch: &RecordBatch, column: &str) -> i64 {
