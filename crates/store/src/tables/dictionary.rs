@@ -5,6 +5,7 @@
 //! row before, since records of one batch share most of their labels.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -23,6 +24,10 @@ const SLOTS_MIN: usize = 64;
 /// Rows as codes, and the values that the codes name.
 pub struct DictionaryBuffer {
     codes: Vec<i32>,
+    /// The code of the last row; [`FREE`] before the first.
+    last: i32,
+    /// Where its value stands.
+    last_value: Range<usize>,
     values: Values,
     /// What an array's codes are here, for the dictionary met last.
     translation: Translation,
@@ -47,6 +52,8 @@ impl Default for DictionaryBuffer {
     fn default() -> DictionaryBuffer {
         DictionaryBuffer {
             codes: Vec::new(),
+            last: FREE,
+            last_value: 0..0,
             values: Values::new(),
             translation: Translation::default(),
         }
@@ -62,11 +69,19 @@ impl DictionaryBuffer {
     /// Appends a row.
     #[inline]
     pub fn push(&mut self, value: &str) {
-        let code = match self.codes.last() {
-            Some(&last) if self.values.get(last) == value.as_bytes() => last,
-            _ => self.values.code_of(value.as_bytes()),
-        };
-        self.codes.push(code);
+        let value = value.as_bytes();
+        let last = &self.values.bytes[self.last_value.clone()];
+        if !equal(last, value) || self.last == FREE {
+            self.change(value);
+        }
+        self.codes.push(self.last);
+    }
+
+    /// Makes another value the last one.
+    #[inline(never)]
+    fn change(&mut self, value: &[u8]) {
+        self.last = self.values.code_of(value);
+        self.last_value = self.values.range(self.last);
     }
 
     /// The code of each row.
@@ -99,6 +114,8 @@ impl DictionaryBuffer {
     /// Forgets rows and values.
     pub fn clear(&mut self) {
         self.codes.clear();
+        self.last = FREE;
+        self.last_value = 0..0;
         self.values.clear();
         self.translation = Translation::default();
     }
@@ -167,9 +184,14 @@ impl Values {
 
     #[inline]
     fn get(&self, code: i32) -> &[u8] {
+        &self.bytes[self.range(code)]
+    }
+
+    #[inline]
+    fn range(&self, code: i32) -> Range<usize> {
         let code = code as usize;
         let start = if code == 0 { 0 } else { self.ends[code - 1] };
-        &self.bytes[start as usize..self.ends[code] as usize]
+        start as usize..self.ends[code] as usize
     }
 
     fn clear(&mut self) {
@@ -227,6 +249,26 @@ impl Values {
         last[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
         fold(hash ^ u64::from_le_bytes(last), self.seeds[1])
     }
+}
+
+/// Equality of mostly short text: up to 16 bytes in two loads each, without a
+/// call.
+#[inline(always)]
+fn equal(left: &[u8], right: &[u8]) -> bool {
+    if left.len() != right.len() {
+        return false;
+    }
+    if let (Some(a), Some(b)) = (left.first_chunk::<8>(), right.first_chunk::<8>()) {
+        if left.len() > 16 {
+            return left == right;
+        }
+        let (c, d) = (left.last_chunk::<8>(), right.last_chunk::<8>());
+        return a == b && c == d;
+    }
+    if let (Some(a), Some(b)) = (left.first_chunk::<4>(), right.first_chunk::<4>()) {
+        return a == b && left.last_chunk::<4>() == right.last_chunk::<4>();
+    }
+    left.iter().zip(right).all(|(a, b)| a == b)
 }
 
 #[inline]
