@@ -1,5 +1,7 @@
 //! The writer over a real log and state: rows, repeats, quarantine, crashes.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use fulmar_flow::{BlockName, Fold, Ledger, StateBatch};

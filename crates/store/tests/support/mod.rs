@@ -158,7 +158,7 @@ pub fn logon(agent: &str, id: &str, time_ms: i64, out: &mut Records) {
         age_max_seconds: 3_600,
         skew_max_seconds: 300,
         events_max: 10,
-        event_bytes_max: limits::EVENT_BYTES_MAX as u32,
+        event_bytes_max: limits::EVENT_BYTES_MAX,
         control_offset: 0,
         partition: 1,
     };
