@@ -44,9 +44,6 @@ pub enum FlowError {
         /// Where it should be.
         path: PathBuf,
     },
-    /// The log failed.
-    #[error(transparent)]
-    Log(#[from] fulmar_log::LogError),
     /// The random source of the operating system failed.
     #[error("no randomness: {0}")]
     Random(String),

@@ -18,15 +18,17 @@ mod run;
 mod set;
 #[cfg(test)]
 mod tests;
+mod view;
 mod writer;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 
 pub use hash::{IdHash, IdHasher};
+pub use view::{Frozen, RepeatsReader, RepeatsStats};
 
 pub use self::index::RunSizes;
 use self::index::{Index, RUNS_MAX, SIZES};
@@ -57,27 +59,6 @@ impl Default for RepeatsConfig {
             memory_bytes_max: 256 << 20,
         }
     }
-}
-
-/// Figures of the index.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct RepeatsStats {
-    /// Identities remembered.
-    pub ids: u64,
-    /// Runs, each of which a new identity is asked at.
-    pub runs: u64,
-    /// Bytes of their files.
-    pub disk_bytes: u64,
-    /// Bytes of filters and fences in memory.
-    pub memory_bytes: u64,
-    /// How far back everything is known, in milliseconds of log time.
-    pub window_in_force_ms: i64,
-    /// Merges since the start.
-    pub merges: u64,
-    /// Identities that they rewrote.
-    pub merged_ids: u64,
-    /// Why the last merge failed, if it did.
-    pub merge_error: Option<String>,
 }
 
 /// The index, as its one writer has it.
@@ -415,48 +396,5 @@ impl Drop for Repeats {
         drop(news);
         // A panic of the merger has been printed by its thread and harmed no data.
         let _ = thread.join();
-    }
-}
-
-/// Reads the committed index from any thread. Cheap to clone.
-#[derive(Clone)]
-pub struct RepeatsReader {
-    index: Arc<Index>,
-}
-
-impl RepeatsReader {
-    /// The hash of one identity.
-    #[must_use]
-    pub fn hash(&self, project: &[u8], source: &[u8], event_id: &[u8]) -> IdHash {
-        self.index.hasher.hash(project, source, event_id)
-    }
-
-    /// Whether an identity is in the committed index. May read a page of a file.
-    ///
-    /// # Errors
-    /// When a run cannot be read or is damaged.
-    pub fn contains(&self, hash: IdHash) -> Result<bool> {
-        self.index.set().contains(hash)
-    }
-
-    /// Figures of the index.
-    #[must_use]
-    pub fn stats(&self) -> RepeatsStats {
-        let index = &self.index;
-        let set = index.set();
-        let merge_error = index
-            .merge_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        RepeatsStats {
-            ids: set.ids(),
-            runs: set.runs.len() as u64,
-            disk_bytes: set.disk_bytes(),
-            memory_bytes: set.memory_bytes(),
-            window_in_force_ms: index.window_in_force_ms(),
-            merges: index.merges.load(Ordering::Relaxed),
-            merged_ids: index.merged_ids.load(Ordering::Relaxed),
-            merge_error: merge_error.clone(),
-        }
     }
 }

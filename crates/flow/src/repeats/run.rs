@@ -341,6 +341,18 @@ impl PageCache {
     }
 }
 
+/// The files of runs in `dir`, without unfinished ones.
+pub(super) fn run_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for found in fs::read_dir(dir).map_err(io_error("list", dir))? {
+        let path = found.map_err(io_error("list", dir))?.path();
+        if path.extension().is_some_and(|extension| extension == "run") {
+            paths.push(path);
+        }
+    }
+    Ok(paths)
+}
+
 /// Removes files of `dir` that no committed run names: leftovers of a crash.
 pub(super) fn remove_orphans(dir: &Path, committed: &[RunEntry]) -> Result<()> {
     for found in fs::read_dir(dir).map_err(io_error("list", dir))? {
