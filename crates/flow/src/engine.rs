@@ -193,7 +193,8 @@ impl Engine {
             }
         }
         let block = self.close(last);
-        info!(fold = self.name(), block = %block.name(), version, "doing an unfinished block again");
+        let (fold, name) = (self.name(), block.name());
+        info!(fold, block = %name, version, "doing an unfinished block again");
         Ok(Some(block))
     }
 
@@ -272,16 +273,15 @@ impl Engine {
         Ok(Read::Records)
     }
 
+    /// The block up to `last`. What was read behind it is read again after it.
     fn close(&mut self, last: u64) -> Block {
         let first = self.position();
         let stream = self.progress.stream.clone();
-        let open = std::mem::replace(
-            &mut self.open,
-            Open {
-                next: last + 1,
-                ..Open::default()
-            },
-        );
+        let from_here = Open {
+            next: first,
+            ..Open::default()
+        };
+        let open = std::mem::replace(&mut self.open, from_here);
         Block::new(
             BlockName {
                 stream,

@@ -242,6 +242,9 @@ fn a_log_of_another_folder_is_refused() {
     );
 }
 
+/// One of each fate, and one more that is stored.
+const WORDS: [&str; 5] = ["s", "t", "quarantine", "repeat", "bot"];
+
 /// Where the process dies.
 #[derive(Clone, Copy, Debug)]
 enum Dies {
@@ -308,7 +311,11 @@ fn work(bed: &Bed, engine: Engine, now_ms: i64, cut_to: u64, dies: Dies) -> Engi
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 32,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn every_record_is_done_once_wherever_the_process_dies(
@@ -322,7 +329,7 @@ proptest! {
             match act {
                 Act::Append(kinds) => {
                     let words: Vec<_> =
-                        kinds.iter().map(|kind| ["s", "t", "quarantine", "repeat", "bot"][*kind as usize]).collect();
+                        kinds.iter().map(|kind| WORDS[*kind as usize]).collect();
                     bed.tape.append(0, &words);
                     for word in words {
                         text.push_str(&format!("{logged} {word}\n"));

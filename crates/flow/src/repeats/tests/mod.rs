@@ -186,7 +186,11 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 16,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn the_index_agrees_with_a_map_whatever_happens(
