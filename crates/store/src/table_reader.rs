@@ -213,3 +213,95 @@ fn zeros(table: Table, column: usize, rows: usize) -> ArrayRef {
     debug_assert_eq!(array.len(), rows);
     array
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::{RecordBatch, StringArray, UInt32Array};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::metadata::KeyValue;
+    use parquet::file::properties::WriterProperties;
+
+    use super::*;
+    use crate::tables::TextRows;
+
+    /// A file as an older version of the table may have written it: two
+    /// columns of today's, one that is no more.
+    fn older_file(path: &Path, version: &str) {
+        let text = |values: [&str; 2]| -> ArrayRef { Arc::new(StringArray::from(values.to_vec())) };
+        let numbers: ArrayRef = Arc::new(UInt32Array::from(vec![1, 2]));
+        let batch = RecordBatch::try_from_iter([
+            ("gone", text(["x", "y"])),
+            ("agent_id", text(["agent-1", "agent-2"])),
+            ("schema_version", numbers),
+        ])
+        .unwrap();
+        let version = KeyValue::new(VERSION_KEY.to_owned(), version.to_owned());
+        let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![version]));
+        let file = File::create(path).unwrap();
+        let mut writer =
+            ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    }
+
+    #[test]
+    fn columns_that_an_older_file_lacks_are_zero() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.parquet");
+        older_file(&path, "0");
+        let table = Table::SecurityEvents;
+        let mut reader = TableReader::open_all(table, &path).unwrap();
+        let columns = reader.next_columns(table).unwrap().unwrap();
+        assert_eq!(columns.len(), table.columns().len());
+        let column = |name| &columns[table.column_index(name).unwrap()];
+        let agents = TextRows::new(column("agent_id"));
+        assert_eq!([agents.value(0), agents.value(1)], ["agent-1", "agent-2"]);
+        let numbers = column("schema_version").as_primitive::<arrow_array::types::UInt32Type>();
+        assert_eq!(numbers.values(), &[1, 2]);
+        assert_eq!(TextRows::new(column("host_os")).value(1), "");
+        let times = column("event_time");
+        let times = times.as_primitive::<arrow_array::types::TimestampMillisecondType>();
+        assert_eq!(times.values(), &[0, 0]);
+        assert!(reader.next_columns(table).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_of_a_later_version_or_of_none_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new.parquet");
+        older_file(&path, "2");
+        let opened = TableReader::open_all(Table::SecurityEvents, &path).err();
+        assert!(matches!(
+            opened,
+            Some(StoreError::NewerTable {
+                found: 2,
+                known: 1,
+                ..
+            })
+        ));
+        older_file(&path, "no number");
+        let opened = TableReader::open_all(Table::SecurityEvents, &path).err();
+        assert!(matches!(opened, Some(StoreError::Mismatch { .. })));
+    }
+
+    #[test]
+    fn a_column_of_another_type_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("odd.parquet");
+        let batch = RecordBatch::try_from_iter([(
+            "agent_id",
+            Arc::new(UInt32Array::from(vec![1])) as ArrayRef,
+        )])
+        .unwrap();
+        let version = KeyValue::new(VERSION_KEY.to_owned(), "1".to_owned());
+        let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![version]));
+        let file = File::create(&path).unwrap();
+        let mut writer =
+            ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let opened = TableReader::open_all(Table::SecurityEvents, &path).err();
+        assert!(matches!(opened, Some(StoreError::Mismatch { .. })));
+    }
+}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
-use arrow_array::{Array, ArrayRef, DictionaryArray, Int32Array};
+use arrow_array::{Array, ArrayRef, DictionaryArray, Int32Array, StringArray};
 use arrow_schema::DataType;
 
 use super::column::string_array;
@@ -154,14 +154,16 @@ impl DictionaryBuffer {
             .extend(keys.iter().map(|&key| translated[key as usize]));
     }
 
-    /// Takes note of what the codes of a dictionary are here.
+    /// Takes note of what the codes of a dictionary are here. A reader gives
+    /// the batches of a row group the same one; it is held, so that its place
+    /// in memory names it.
     fn translate(&mut self, values: &ArrayRef) {
+        let strings = values.as_string::<i32>();
         if let Some(of) = &self.translation.of
-            && Arc::ptr_eq(of, values)
+            && same_memory(of.as_string::<i32>(), strings)
         {
             return;
         }
-        let strings = values.as_string::<i32>();
         self.translation.codes.clear();
         for code in 0..strings.len() {
             let here = self.values.code_of(strings.value(code).as_bytes());
@@ -169,6 +171,12 @@ impl DictionaryBuffer {
         }
         self.translation.of = Some(Arc::clone(values));
     }
+}
+
+fn same_memory(left: &StringArray, right: &StringArray) -> bool {
+    let ends = |array: &StringArray| array.value_offsets().as_ptr_range();
+    left.value_data().as_ptr_range() == right.value_data().as_ptr_range()
+        && ends(left) == ends(right)
 }
 
 impl Values {
@@ -280,7 +288,7 @@ fn fold(left: u64, right: u64) -> u64 {
 /// Text of an array of either form, by row.
 pub(crate) struct TextRows {
     keys: Option<Int32Array>,
-    values: arrow_array::StringArray,
+    values: StringArray,
 }
 
 impl TextRows {

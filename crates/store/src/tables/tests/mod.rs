@@ -1,3 +1,5 @@
+mod leaves;
+
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType, UInt16Type, UInt32Type, UInt64Type};
@@ -118,6 +120,90 @@ fn authentication() -> Vec<u8> {
         block(7, &network, out);
         block(15, "Failed password für root".as_bytes(), out);
     })
+}
+
+fn full_message() -> Vec<u8> {
+    message(|out| {
+        block(1, "größe".as_bytes(), out);
+        number(2, 1, out);
+        number(3, 112, out);
+        block(4, &message(|out| block(1, &time(1, 999_000_000), out)), out);
+        let reception = message(|out| block(1, &time(2, 0), out));
+        block(7, &reception, out);
+        let stamp = message(|out| {
+            block(1, b"project", out);
+            block(2, b"client", out);
+            number(4, 77, out);
+            block(5, b"key", out);
+        });
+        block(100, &stamp, out);
+        let body = message(|out| {
+            block(1, b"order.placed", out);
+            block(2, b"shop", out);
+            block(3, b"order/7", out);
+            block(4, b"billing", out);
+            block(5, b"{ \"a\" : 1.0 }", out);
+            block(6, b"application/json", out);
+            number(7, 1, out);
+            block(8, b"{\"x\":1}", out);
+            block(9, b"{\"l\":\"1\"}", out);
+            block(10, b"once", out);
+            number(11, 2, out);
+        });
+        block(112, &body, out);
+    })
+}
+
+#[test]
+fn every_leaf_of_a_message_is_in_its_column() {
+    let bytes = full_message();
+    let event = EventView::parse(&bytes).unwrap();
+    let Body::Message(body) = &event.body else {
+        panic!("no message")
+    };
+    let mut builder = MessagesBuilder::default();
+    builder.append(&project_message(&event, body, 15, 9).unwrap());
+    let batch = builder.take_batch();
+    for (column, expected) in [
+        ("event_id", "größe"),
+        ("type", "order.placed"),
+        ("project_id", "project"),
+        ("client_id", "client"),
+        ("source", "shop"),
+        ("subject", "order/7"),
+        ("key", "key"),
+        ("consumer", "billing"),
+        // The producer's bytes, spaces and all.
+        ("data", "{ \"a\" : 1.0 }"),
+        ("data_content_type", "application/json"),
+        ("extensions", "{\"x\":1}"),
+        ("labels", "{\"l\":\"1\"}"),
+        ("idempotency_key", "once"),
+    ] {
+        assert_eq!(text(&batch, column), expected, "{column}");
+    }
+    assert_eq!(time_at(&batch, "event_time"), 1_999);
+    assert_eq!(time_at(&batch, "ingest_time"), 2_000);
+    assert!(batch["data_base64"].as_boolean().value(0));
+    assert!(!batch["schema_valid"].as_boolean().value(0));
+    assert_eq!(
+        batch["control_offset"].as_primitive::<Int64Type>().value(0),
+        77
+    );
+    assert_eq!(batch["log_offset"].as_primitive::<Int64Type>().value(0), 9);
+}
+
+#[test]
+fn without_a_schema_validity_is_null() {
+    let bytes = message(|out| block(112, &[], out));
+    let event = EventView::parse(&bytes).unwrap();
+    let Body::Message(body) = &event.body else {
+        panic!("no message")
+    };
+    let mut builder = MessagesBuilder::default();
+    builder.append(&project_message(&event, body, 0, 0).unwrap());
+    let batch = builder.take_batch();
+    assert!(arrow_array::Array::is_null(&batch["schema_valid"], 0));
 }
 
 fn security_row(bytes: &[u8]) -> Result<RecordBatch, Unstorable> {
