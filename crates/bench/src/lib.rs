@@ -1,1 +1,5 @@
 //! Load, control, limit, reconciliation and reports.
+
+pub mod allocation;
+pub mod hotpath;
+pub mod report;

@@ -115,16 +115,34 @@ pub fn admit_batch(
     out: &mut Records,
 ) -> Result<Admitted, Rejection> {
     let checkpoint = out.checkpoint();
-    if let Some(admitted) = admit_quickly(body, rules, out) {
+    let quick = admit_quickly(body, rules, |stamp, event, walk, rest_bytes| {
+        if out.checkpoint() == checkpoint {
+            stamp.reserve(event.len(), rest_bytes, rules.events_max, out);
+        }
+        stamp.emit(event, walk, out);
+    });
+    if let Some(admitted) = quick {
         return Ok(admitted);
     }
     out.roll_back(checkpoint);
     judge::judge_batch(body, rules, out).inspect_err(|_| out.roll_back(checkpoint))
 }
 
+/// The walk of [`admit_batch`] without writing a record, for measuring it apart. None for a
+/// batch that would not be admitted at once.
+pub fn walk_batch(body: &[u8], rules: &BatchRules<'_>) -> Option<Admitted> {
+    admit_quickly(body, rules, |_, _, _, _| ())
+}
+
 /// Admits a batch that breaks no rule and names itself before its first event, as every
-/// encoder writes it. None for any other; `out` then holds whatever came before.
-fn admit_quickly(body: &[u8], rules: &BatchRules<'_>, out: &mut Records) -> Option<Admitted> {
+/// encoder writes it, and gives each event to `emit` with the stamp, its walk, and the bytes
+/// of the batch behind it. None for any other, perhaps after some of its events.
+#[inline(always)]
+fn admit_quickly(
+    body: &[u8],
+    rules: &BatchRules<'_>,
+    mut emit: impl FnMut(&DoorStamp, Cursor<'_>, &Walk, usize),
+) -> Option<Admitted> {
     let mut cursor = Cursor::new(body);
     let mut batch_id: &[u8] = &[];
     let mut protocol_version = 0;
@@ -141,7 +159,6 @@ fn admit_quickly(body: &[u8], rules: &BatchRules<'_>, out: &mut Records) -> Opti
         return None;
     }
     let stamp = DoorStamp::new(rules, batch_id);
-    stamp.reserve(first.len(), cursor.rest().len(), rules.events_max, out);
     let (oldest, newest) = rules.window();
     let mut admitted = Admitted::none();
     let mut event = first;
@@ -153,7 +170,7 @@ fn admit_quickly(body: &[u8], rules: &BatchRules<'_>, out: &mut Records) -> Opti
         if !walk.holds() || !walk.is_within(oldest, newest) {
             return None;
         }
-        stamp.emit(event, &walk, out);
+        emit(&stamp, event, &walk, cursor.len());
         admitted.count(event.len(), walk.event_time());
         event = loop {
             if cursor.is_empty() {

@@ -26,7 +26,7 @@ mod view;
 pub mod wire;
 
 pub use address::address_ok;
-pub use admit::{Admitted, BatchRules, admit_batch};
+pub use admit::{Admitted, BatchRules, admit_batch, walk_batch};
 pub use answer::{
     Ack, Descriptor, Refusal, decode_ack, decode_descriptor, decode_rejection, encode_ack,
     encode_descriptor,
