@@ -7,36 +7,72 @@ use crate::limits::ADDRESS_BYTES_MAX;
 /// True for an IPv4 or IPv6 address of at most 45 bytes in text. An IPv6 address may carry a
 /// zone after `%`, which must not be empty and must be UTF-8; octets of an IPv4 address have
 /// no leading zeros.
-#[inline]
+#[inline(never)]
 pub fn address_ok(bytes: &[u8]) -> bool {
     bytes.len() <= ADDRESS_BYTES_MAX && (ipv4_ok(bytes) || ipv6_ok(bytes))
 }
 
-/// Four octets in decimal, parted by dots.
+/// One in each byte of a word.
+const ONES: u128 = u128::MAX / 255;
+/// The high bit of each byte of a word.
+const HIGH_BITS: u128 = ONES * 0x80;
+
+/// Four octets in decimal, parted by dots: all bytes at once, since where the dots stand
+/// differs from address to address and would be guessed wrong.
 #[inline]
 fn ipv4_ok(bytes: &[u8]) -> bool {
     // "0.0.0.0" to "255.255.255.255".
     if bytes.len() < 7 || bytes.len() > 15 {
         return false;
     }
-    let (mut dots, mut digits, mut octet) = (0, 0, 0u32);
-    for byte in bytes {
-        let digit = byte.wrapping_sub(b'0');
-        if digit < 10 {
-            // A second digit after a zero is a leading zero.
-            if digits == 3 || (digits > 0 && octet == 0) {
-                return false;
-            }
-            octet = octet * 10 + u32::from(digit);
-            digits += 1;
-        } else if *byte == b'.' && digits > 0 && octet < 256 && dots < 3 {
-            dots += 1;
-            (digits, octet) = (0, 0);
-        } else {
-            return false;
-        }
+    let word = little_endian(bytes);
+    if word & HIGH_BITS != 0 {
+        return false;
     }
-    dots == 3 && digits > 0 && octet < 256
+    // With every byte under 0x80, no byte's sum carries into the next. A high bit says: not a
+    // dot; not a digit. The bytes behind the address are zero, which is neither.
+    let not_dots = ((word ^ ONES * u128::from(b'.')) + ONES * 0x7f) & HIGH_BITS;
+    let digits = word ^ ONES * u128::from(b'0');
+    let not_digits = (digits + ONES * (0x80 - 10)) & HIGH_BITS;
+    let dots = not_dots ^ HIGH_BITS;
+    if not_digits != dots | HIGH_BITS << (8 * bytes.len()) {
+        return false;
+    }
+    let after_first = dots & dots.wrapping_sub(1);
+    let after_second = after_first & after_first.wrapping_sub(1);
+    if after_second == 0 || after_second & (after_second - 1) != 0 {
+        return false;
+    }
+    let [first, second, third] =
+        [dots, after_first, after_second].map(|dots| dots.trailing_zeros() as usize / 8);
+    let octets = [(0, first), (first + 1, second), (second + 1, third), (third + 1, bytes.len())];
+    octets.iter().fold(true, |holds, (start, end)| holds & octet_ok(digits, *start, *end))
+}
+
+/// True if the digits from `start` to `end` are a number of at most 255 without a leading
+/// zero.
+#[inline(always)]
+fn octet_ok(digits: u128, start: usize, end: usize) -> bool {
+    let length = end.wrapping_sub(start);
+    if length.wrapping_sub(1) > 2 {
+        return false;
+    }
+    let own = (digits >> (8 * start)) as u32 & (0xff_ffff >> (8 * (3 - length)));
+    let leading_zero = length > 1 && own & 0xff == 0;
+    // The ones stand in the third byte, whatever the length.
+    let placed = own << (8 * (3 - length));
+    let value = (placed & 0xff) * 100 + (placed >> 8 & 0xff) * 10 + (placed >> 16);
+    !leading_zero & (value < 256)
+}
+
+/// Seven to fifteen bytes as a number, the first byte lowest: two loads that overlap.
+#[inline(always)]
+fn little_endian(bytes: &[u8]) -> u128 {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+        return u128::from(first) | u128::from(last) << (8 * (bytes.len() - 8));
+    }
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte))
 }
 
 #[inline(never)]

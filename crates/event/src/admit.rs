@@ -7,6 +7,7 @@
 //! admitted batch is walked once.
 
 mod emit;
+mod fields;
 mod judge;
 mod walk;
 
@@ -18,7 +19,7 @@ use crate::verdict::Rejection;
 use crate::wire::{Cursor, block_key, known, varint_key};
 
 use emit::DoorStamp;
-use walk::Walk;
+use walk::{Memory, Walk};
 
 /// What a batch is judged by and stamped with. The door has authenticated the agent; none of
 /// this comes from the batch (I9).
@@ -141,7 +142,7 @@ pub fn walk_batch(body: &[u8], rules: &BatchRules<'_>) -> Option<Admitted> {
 fn admit_quickly(
     body: &[u8],
     rules: &BatchRules<'_>,
-    mut emit: impl FnMut(&DoorStamp, Cursor<'_>, &Walk, usize),
+    mut emit: impl FnMut(&DoorStamp, &[u8], &Walk, usize),
 ) -> Option<Admitted> {
     let mut cursor = Cursor::new(body);
     let mut batch_id: &[u8] = &[];
@@ -149,10 +150,10 @@ fn admit_quickly(
     // Up to the first event.
     let first = loop {
         match cursor.key().ok()? {
-            EVENTS => break cursor.message().ok()?,
+            EVENTS => break cursor.block().ok()?,
             BATCH_ID => batch_id = cursor.utf8().ok()?,
             PROTOCOL_VERSION => protocol_version = cursor.varint().ok()? as u32,
-            key => cursor.skip_unknown(key, BATCH).ok()?,
+            key => cursor = cursor.skip_unknown(key, BATCH).ok()?,
         }
     };
     if protocol_version != limits::PROTOCOL_VERSION || !identifier_ok(batch_id) {
@@ -161,26 +162,27 @@ fn admit_quickly(
     let stamp = DoorStamp::new(rules, batch_id);
     let (oldest, newest) = rules.window();
     let mut admitted = Admitted::none();
+    let mut memory = Memory::default();
     let mut event = first;
     loop {
         if admitted.events >= rules.events_max || event.len() > rules.event_bytes_max as usize {
             return None;
         }
-        let walk = Walk::over(event).ok()?;
-        if !walk.holds() || !walk.is_within(oldest, newest) {
+        let walk = Walk::over(event, &mut memory)?;
+        if !walk.is_within(oldest, newest) {
             return None;
         }
         emit(&stamp, event, &walk, cursor.len());
-        admitted.count(event.len(), walk.event_time());
+        admitted.count(event.len(), walk.event_time);
         event = loop {
             if cursor.is_empty() {
                 return Some(admitted);
             }
             match cursor.key().ok()? {
-                EVENTS => break cursor.message().ok()?,
+                EVENTS => break cursor.block().ok()?,
                 // The name must be known before the first event; it is only now.
                 BATCH_ID | PROTOCOL_VERSION => return None,
-                key => cursor.skip_unknown(key, BATCH).ok()?,
+                key => cursor = cursor.skip_unknown(key, BATCH).ok()?,
             }
         };
     }

@@ -43,7 +43,7 @@ pub fn decode_ack(bytes: &[u8]) -> Result<Ack, Malformed> {
             ACCEPTED => ack.accepted = cursor.varint()? != 0,
             DURABLE => ack.durable = cursor.varint()? != 0,
             RECEIVED => ack.received = cursor.varint()? as u32,
-            key => cursor.skip_unknown(key, known(&[1, 2, 3]))?,
+            key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3]))?,
         }
     }
     Ok(ack)
@@ -91,7 +91,7 @@ pub fn decode_rejection(bytes: &[u8]) -> Result<Refusal, Malformed> {
             DETAIL => refusal.detail = cursor.text()?.to_owned(),
             FIELD => refusal.field = cursor.text()?.to_owned(),
             EVENT_INDEX => refusal.event_index = cursor.varint()? as i32,
-            key => cursor.skip_unknown(key, known(&[1, 2, 3, 4]))?,
+            key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3, 4]))?,
         }
     }
     Ok(refusal)
@@ -152,7 +152,7 @@ pub fn decode_descriptor(bytes: &[u8]) -> Result<Descriptor, Malformed> {
                 merge_range(&mut descriptor.supported_event_schema, cursor.message()?)?;
             }
             SERVER_TIME => merge_timestamp(&mut descriptor.server_time, cursor.message()?)?,
-            key => cursor.skip_unknown(key, known(&[1, 2, 3, 4, 5]))?,
+            key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3, 4, 5]))?,
         }
     }
     Ok(descriptor)
@@ -165,7 +165,7 @@ fn merge_range(range: &mut (u32, u32), mut cursor: Cursor<'_>) -> Result<(), Mal
         match cursor.key()? {
             MINIMUM => range.0 = cursor.varint()? as u32,
             MAXIMUM => range.1 = cursor.varint()? as u32,
-            key => cursor.skip_unknown(key, known(&[1, 2]))?,
+            key => cursor = cursor.skip_unknown(key, known(&[1, 2]))?,
         }
     }
     Ok(())

@@ -145,7 +145,7 @@ impl<'a> AuthenticationView<'a> {
                 SERVICE => self.merge_service(cursor.message()?)?,
                 NETWORK => self.merge_network(cursor.message()?)?,
                 RAW_RECORD => self.raw_record = cursor.text()?,
-                key => cursor.skip_unknown(key, KNOWN)?,
+                key => cursor = cursor.skip_unknown(key, KNOWN)?,
             }
         }
         Ok(())
@@ -160,7 +160,7 @@ impl<'a> AuthenticationView<'a> {
                 NAME => self.user_name = cursor.text()?,
                 DOMAIN => self.user_domain = cursor.text()?,
                 UID => self.user_uid = cursor.text()?,
-                key => cursor.skip_unknown(key, known(&[1, 2, 3]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3]))?,
             }
         }
         Ok(())
@@ -173,7 +173,7 @@ impl<'a> AuthenticationView<'a> {
             match cursor.key()? {
                 NAME => self.service_name = cursor.text()?,
                 PROTOCOL => self.service_protocol = cursor.text()?,
-                key => cursor.skip_unknown(key, known(&[1, 2]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2]))?,
             }
         }
         Ok(())
@@ -194,7 +194,7 @@ impl<'a> AuthenticationView<'a> {
                     merge_endpoint(ip, port, cursor.message()?)?;
                 }
                 TRANSPORT => self.transport = cursor.varint()? as i32,
-                key => cursor.skip_unknown(key, known(&[1, 2, 3]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3]))?,
             }
         }
         Ok(())
@@ -212,7 +212,7 @@ fn merge_endpoint<'a>(
         match cursor.key()? {
             IP => *ip = cursor.text()?,
             PORT => *port = cursor.varint()? as u32,
-            key => cursor.skip_unknown(key, known(&[1, 2]))?,
+            key => cursor = cursor.skip_unknown(key, known(&[1, 2]))?,
         }
     }
     Ok(())
@@ -226,7 +226,7 @@ impl<'a> TrackView<'a> {
             match cursor.key()? {
                 NAME => self.name = cursor.text()?,
                 PROPERTIES => self.properties = cursor.block()?,
-                key => cursor.skip_unknown(key, known(&[1, 2]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2]))?,
             }
         }
         Ok(())
@@ -241,7 +241,7 @@ impl<'a> ProfileView<'a> {
             match cursor.key()? {
                 PROFILE_ID => self.profile_id = cursor.text()?,
                 PROPERTIES => self.properties = cursor.block()?,
-                key => cursor.skip_unknown(key, known(&[1, 2]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2]))?,
             }
         }
         Ok(())
@@ -275,7 +275,7 @@ impl<'a> MessageView<'a> {
                 LABELS => self.labels = cursor.block()?,
                 IDEMPOTENCY_KEY => self.idempotency_key = cursor.text()?,
                 SCHEMA => self.schema = cursor.varint()? as i32,
-                key => cursor.skip_unknown(key, KNOWN)?,
+                key => cursor = cursor.skip_unknown(key, KNOWN)?,
             }
         }
         Ok(())

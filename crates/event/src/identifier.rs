@@ -2,58 +2,55 @@
 
 use crate::limits::IDENTIFIER_BYTES_MAX;
 
-/// May stand in an identifier after its first byte.
-const REST: u8 = 1;
-/// May stand first.
-const FIRST: u8 = 2;
-/// May stand in an agent id after its first byte: no `:`, which separates in keys.
-const AGENT: u8 = 4;
-
-/// What each byte may be. One load and one mask a byte, no branch.
-const CLASSES: [u8; 256] = classes();
-
-const fn classes() -> [u8; 256] {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let character = byte as u8;
-        if character.is_ascii_alphanumeric() {
-            table[byte] = FIRST | REST | AGENT;
-        } else if matches!(character, b'.' | b'_' | b'-') {
-            table[byte] = REST | AGENT;
-        } else if character == b':' {
-            table[byte] = REST;
-        }
-        byte += 1;
-    }
-    table
-}
-
 /// True for 1 to 64 bytes: first an ASCII letter or digit, then also `.` `_` `:` `-`.
 #[inline]
 pub fn identifier_ok(bytes: &[u8]) -> bool {
-    matches(bytes, REST)
+    matches(bytes, is_rest)
 }
 
-/// The identifier rule without `:`.
+/// The identifier rule without `:`, which separates in keys.
 #[inline]
 pub fn agent_id_ok(bytes: &[u8]) -> bool {
-    matches(bytes, AGENT)
+    matches(bytes, |byte| is_rest(byte) & (byte != b':'))
 }
 
-#[inline]
-fn matches(bytes: &[u8], class: u8) -> bool {
+/// True for a byte that may stand after the first. Sums and comparisons only, so that sixteen
+/// bytes are judged at once in a vector register.
+#[inline(always)]
+fn is_rest(byte: u8) -> bool {
+    let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+    // The digits, and `:`, which is the byte behind them.
+    let is_digit_or_colon = byte.wrapping_sub(b'0') < 11;
+    // `-` and the byte behind it, `.`.
+    let is_dash_or_dot = byte.wrapping_sub(b'-') < 2;
+    is_letter | is_digit_or_colon | is_dash_or_dot | (byte == b'_')
+}
+
+#[inline(always)]
+fn matches(bytes: &[u8], is_rest: impl Fn(u8) -> bool + Copy) -> bool {
     let Some(first) = bytes.first() else {
         return false;
     };
-    if bytes.len() > IDENTIFIER_BYTES_MAX || CLASSES[*first as usize] & FIRST == 0 {
+    if bytes.len() > IDENTIFIER_BYTES_MAX || !first.is_ascii_alphanumeric() {
         return false;
     }
-    let mut common = class;
-    for byte in bytes {
-        common &= CLASSES[*byte as usize];
+    // The last chunk overlaps the one before it, so that no bytes are left over.
+    if let Some(last) = bytes.last_chunk::<16>() {
+        return all(last, is_rest) && bytes.as_chunks().0.iter().all(|chunk| all::<16>(chunk, is_rest));
     }
-    common != 0
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        return all(first, is_rest) & all(last, is_rest);
+    }
+    bytes.iter().fold(true, |holds, byte| holds & is_rest(*byte))
+}
+
+#[inline(always)]
+fn all<const N: usize>(chunk: &[u8; N], is_rest: impl Fn(u8) -> bool) -> bool {
+    let mut holds = true;
+    for byte in chunk {
+        holds &= is_rest(*byte);
+    }
+    holds
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl<'a> Quarantined<'a> {
                 DETAIL => record.detail = cursor.text()?,
                 ORIGINAL => record.original = cursor.block()?,
                 TIME => merge_timestamp(&mut record.time, cursor.message()?)?,
-                key => cursor.skip_unknown(key, known(&[1, 2, 3, 4, 5, 6, 7]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3, 4, 5, 6, 7]))?,
             }
         }
         Ok(record)

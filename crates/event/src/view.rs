@@ -107,7 +107,7 @@ impl<'a> EventView<'a> {
                 key if matches!(key >> 3, 100 | 101 | 110..=112) => {
                     return Err(Malformed::WireType(key >> 3));
                 }
-                key => cursor.skip_unknown(key, EVENT)?,
+                key => cursor = cursor.skip_unknown(key, EVENT)?,
             }
         }
         Ok(view)
@@ -140,7 +140,7 @@ impl<'a> EventView<'a> {
             match cursor.key()? {
                 EVENT_TIME => merge_timestamp(&mut self.event_time, cursor.message()?)?,
                 OBSERVED_TIME => merge_timestamp(&mut self.observed_time, cursor.message()?)?,
-                key => cursor.skip_unknown(key, known(&[1, 2]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2]))?,
             }
         }
         Ok(())
@@ -155,7 +155,7 @@ impl<'a> EventView<'a> {
                 TENANT_ID => self.tenant_id = cursor.text()?,
                 AGENT_ID => self.agent_id = cursor.text()?,
                 HOST => self.merge_host(cursor.message()?)?,
-                key => cursor.skip_unknown(key, known(&[1, 2, 3]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3]))?,
             }
         }
         Ok(())
@@ -172,7 +172,7 @@ impl<'a> EventView<'a> {
                 IP => self.host_ip = cursor.text()?,
                 OS => self.host_os = cursor.text()?,
                 ARCHITECTURE => self.host_architecture = cursor.text()?,
-                key => cursor.skip_unknown(key, known(&[1, 2, 3, 4]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3, 4]))?,
             }
         }
         Ok(())
@@ -188,7 +188,7 @@ impl<'a> EventView<'a> {
                 COLLECTOR => self.collector = cursor.text()?,
                 SOURCE => self.collection_source = cursor.text()?,
                 SEQUENCE => self.sequence = cursor.varint()?,
-                key => cursor.skip_unknown(key, known(&[1, 2, 3]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3]))?,
             }
         }
         Ok(())
@@ -203,7 +203,7 @@ impl<'a> EventView<'a> {
                 INGEST_TIME => merge_timestamp(&mut self.ingest_time, cursor.message()?)?,
                 GATEWAY => self.gateway = cursor.text()?,
                 BATCH_ID => self.batch_id = cursor.text()?,
-                key => cursor.skip_unknown(key, known(&[1, 2, 3]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3]))?,
             }
         }
         Ok(())
@@ -224,7 +224,7 @@ impl<'a> StampView<'a> {
                 DOOR => self.door = cursor.varint()? as i32,
                 CONTROL_OFFSET => self.control_offset = cursor.varint()?,
                 KEY => self.key = cursor.text()?,
-                key => cursor.skip_unknown(key, known(&[1, 2, 3, 4, 5]))?,
+                key => cursor = cursor.skip_unknown(key, known(&[1, 2, 3, 4, 5]))?,
             }
         }
         Ok(())
@@ -243,7 +243,7 @@ pub(crate) fn merge_timestamp(
         match cursor.key()? {
             SECONDS => time.seconds = cursor.varint()? as i64,
             NANOS => time.nanos = cursor.varint()? as u32,
-            key => cursor.skip_unknown(key, known(&[1, 2]))?,
+            key => cursor = cursor.skip_unknown(key, known(&[1, 2]))?,
         }
     }
     Ok(())
@@ -253,7 +253,7 @@ pub(crate) fn merge_timestamp(
 fn check_enrichment(mut cursor: Cursor<'_>) -> Result<(), Malformed> {
     while !cursor.is_empty() {
         let key = cursor.key()?;
-        cursor.skip(key)?;
+        cursor = cursor.skip(key)?;
     }
     Ok(())
 }

@@ -109,6 +109,17 @@ impl<'a> Cursor<'a> {
         &self.body[start..end]
     }
 
+    /// Steps over `length` bytes of the message; gives where they start and how many they are.
+    #[inline(always)]
+    fn step_over(&mut self, length: u64) -> Result<(usize, usize), Malformed> {
+        if length > (self.end - self.at) as u64 {
+            return Err(Malformed::Truncated);
+        }
+        let start = self.at;
+        self.at += length as usize;
+        Ok((start, length as usize))
+    }
+
     /// What is left of the message before `start` and after `end`, which lie in it.
     #[inline(always)]
     pub fn around(&self, start: usize, end: usize) -> (&'a [u8], &'a [u8]) {
@@ -118,64 +129,39 @@ impl<'a> Cursor<'a> {
     /// The next field's key.
     #[inline(always)]
     pub fn key(&mut self) -> Result<u32, Malformed> {
-        let byte = self.byte()?;
         // Field numbers up to 15, spelled as they should be; 0 to 7 would be field number 0.
-        if byte < 0x80 && byte > 7 {
+        if let Some(byte) = self.peek()
+            && byte < 0x80
+            && byte > 7
+        {
+            self.at += 1;
             return Ok(u32::from(byte));
         }
-        self.long_key(byte)
-    }
-
-    /// A key of more than one byte, or a bad one.
-    #[inline]
-    fn long_key(&mut self, first: u8) -> Result<u32, Malformed> {
-        let key = if first < 0x80 {
-            u64::from(first)
-        } else {
-            self.varint_after(first)?
-        };
-        match u32::try_from(key) {
-            Ok(key) if key > 7 => Ok(key),
-            _ => Err(Malformed::Key),
-        }
+        let (key, at) = long_key(self.body, self.at, self.end)?;
+        self.at = at;
+        Ok(key)
     }
 
     /// An integer.
     #[inline(always)]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
-        let byte = self.byte()?;
-        if byte < 0x80 {
+        if let Some(byte) = self.peek()
+            && byte < 0x80
+        {
+            self.at += 1;
             return Ok(u64::from(byte));
         }
-        self.varint_after(byte)
+        let (value, at) = long_varint(self.body, self.at, self.end)?;
+        self.at = at;
+        Ok(value)
     }
 
-    /// The rest of an integer whose first byte said that more follow.
-    #[inline]
-    fn varint_after(&mut self, first: u8) -> Result<u64, Malformed> {
-        let mut value = u64::from(first & 0x7f);
-        for shift in (7..63).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        // The tenth byte holds the 64th bit and nothing else.
-        match self.byte()? {
-            last @ 0..=1 => Ok(value | u64::from(last) << 63),
-            _ => Err(Malformed::Integer),
-        }
-    }
-
+    /// The next byte of the message, if there is one.
     #[inline(always)]
-    fn byte(&mut self) -> Result<u8, Malformed> {
+    fn peek(&self) -> Option<u8> {
         match self.body.get(self.at) {
-            Some(byte) if self.at < self.end => {
-                self.at += 1;
-                Ok(*byte)
-            }
-            _ => Err(Malformed::Truncated),
+            Some(byte) if self.at < self.end => Some(*byte),
+            _ => None,
         }
     }
 
@@ -184,12 +170,7 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     fn range(&mut self) -> Result<(usize, usize), Malformed> {
         let length = self.varint()?;
-        if length > (self.end - self.at) as u64 {
-            return Err(Malformed::Truncated);
-        }
-        let start = self.at;
-        self.at += length as usize;
-        Ok((start, length as usize))
+        self.step_over(length)
     }
 
     /// A length-delimited field's bytes.
@@ -202,18 +183,14 @@ impl<'a> Cursor<'a> {
     /// A string field's bytes, which are UTF-8.
     #[inline(always)]
     pub fn utf8(&mut self) -> Result<&'a [u8], Malformed> {
-        let (start, length) = self.range()?;
-        if !text::range_utf8_ok(self.body, start, length) {
-            return Err(Malformed::Text);
-        }
-        Ok(&self.body[start..start + length])
+        let bytes = self.block()?;
+        if text::utf8_ok(bytes) { Ok(bytes) } else { Err(Malformed::Text) }
     }
 
     /// A string field.
     #[inline]
     pub fn text(&mut self) -> Result<&'a str, Malformed> {
-        let (start, length) = self.range()?;
-        text::range_text(self.body, start, length).ok_or(Malformed::Text)
+        text::text(self.block()?).ok_or(Malformed::Text)
     }
 
     /// A submessage: a cursor at its start.
@@ -228,12 +205,28 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps over the value of an unknown field, whose key was just read.
-    pub fn skip(&mut self, key: u32) -> Result<(), Malformed> {
+    ///
+    /// By value, as all that is rarely called: a cursor whose address is never taken stays in
+    /// registers in the loops that matter.
+    #[inline(never)]
+    pub fn skip(mut self, key: u32) -> Result<Self, Malformed> {
         match key & 7 {
-            GROUP => self.skip_group(key >> 3),
-            GROUP_END => Err(Malformed::Group),
-            wire_type => self.skip_value(wire_type),
+            GROUP => self.skip_group(key >> 3)?,
+            GROUP_END => return Err(Malformed::Group),
+            wire_type => self.skip_value(wire_type)?,
         }
+        Ok(self)
+    }
+
+    /// Steps over a field that is not matched as a known one: an error if its number is one
+    /// of `known` (a bit per number, below 64), whose wire type is then wrong.
+    #[inline(never)]
+    pub fn skip_unknown(self, key: u32, known: u64) -> Result<Self, Malformed> {
+        let number = key >> 3;
+        if number < 64 && known >> number & 1 == 1 {
+            return Err(Malformed::WireType(number));
+        }
+        self.skip(key)
     }
 
     fn skip_value(&mut self, wire_type: u32) -> Result<(), Malformed> {
@@ -271,17 +264,63 @@ impl<'a> Cursor<'a> {
         }
         Ok(())
     }
+}
 
-    /// Steps over a field that is not matched as a known one: an error if its number is one
-    /// of `known` (a bit per number, below 64), whose wire type is then wrong.
-    #[inline(never)]
-    pub fn skip_unknown(&mut self, key: u32, known: u64) -> Result<(), Malformed> {
-        let number = key >> 3;
-        if number < 64 && known >> number & 1 == 1 {
-            return Err(Malformed::WireType(number));
-        }
-        self.skip(key)
+/// A key of more than one byte, or a bad one: the key, and the place behind it.
+#[inline(never)]
+fn long_key(body: &[u8], at: usize, end: usize) -> Result<(u32, usize), Malformed> {
+    let (key, at) = long_varint(body, at, end)?;
+    match u32::try_from(key) {
+        Ok(key) if key > 7 => Ok((key, at)),
+        _ => Err(Malformed::Key),
     }
+}
+
+/// An integer of any length: the integer, and the place behind it. Eight bytes at once if the
+/// body goes on for so long.
+#[inline(always)]
+fn long_varint(body: &[u8], at: usize, end: usize) -> Result<(u64, usize), Malformed> {
+    /// The bit of each byte that says that another follows.
+    const MORE: u64 = 0x8080_8080_8080_8080;
+    if let Some(chunk) = body.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        let stops = !word & MORE;
+        if stops != 0 {
+            let behind = at + (stops.trailing_zeros() as usize / 8 + 1);
+            if behind > end {
+                return Err(Malformed::Truncated);
+            }
+            // What lies behind the first stop is cleared, then seven bits a byte close up.
+            return Ok((close_up(word & (stops ^ (stops - 1))), behind));
+        }
+    }
+    slow_varint(body, at, end)
+}
+
+/// The low seven bits of each of eight bytes, as one number.
+#[inline(always)]
+fn close_up(bytes: u64) -> u64 {
+    let pairs = (bytes & 0x007f_007f_007f_007f) | (bytes & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = (pairs & 0x0000_3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    (fours & 0x0fff_ffff) | (fours & 0x0fff_ffff_0000_0000) >> 4
+}
+
+/// An integer byte by byte: near the body's end, or of nine or ten bytes.
+#[inline(never)]
+fn slow_varint(body: &[u8], at: usize, end: usize) -> Result<(u64, usize), Malformed> {
+    let bytes = body.get(at..end).ok_or(Malformed::Truncated)?;
+    let mut value = 0;
+    for (index, byte) in bytes.iter().enumerate() {
+        // The tenth byte holds the 64th bit and nothing else.
+        if index == 9 && *byte > 1 {
+            return Err(Malformed::Integer);
+        }
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if *byte < 0x80 {
+            return Ok((value, at + index + 1));
+        }
+    }
+    Err(Malformed::Truncated)
 }
 
 /// A bit for each field number given, for [`Cursor::skip_unknown`].
@@ -335,8 +374,7 @@ mod tests {
         let skip = |bytes: &[u8]| {
             let mut cursor = Cursor::new(bytes);
             let key = cursor.key()?;
-            cursor.skip(key)?;
-            Ok(cursor.is_empty())
+            Ok(cursor.skip(key)?.is_empty())
         };
         // 0x4b, 0x4c: group 9 opens, closes; 0x53, 0x54: group 10.
         assert_eq!(skip(&[0x4b, 0x4c]), Ok(true));

@@ -1,7 +1,7 @@
 //! Writing a record: the producer's bytes without the door's own fields, then the stamp.
 
 use super::BatchRules;
-use super::walk::{Walk, is_identity};
+use super::walk::Walk;
 use crate::encode;
 use crate::message::{Door, Stamp, reception};
 use crate::records::Records;
@@ -65,16 +65,12 @@ impl DoorStamp {
 
     /// Writes the record of the event at `event`, which `walk` was over.
     #[inline(always)]
-    pub(super) fn emit(&self, event: Cursor<'_>, walk: &Walk, out: &mut Records) {
+    pub(super) fn emit(&self, event: &[u8], walk: &Walk, out: &mut Records) {
         if walk.scattered {
             return self.emit_scattered(event, out);
         }
-        let (before, after) = if walk.owned.start == walk.owned.end {
-            (event.rest(), &[][..])
-        } else {
-            event.around(walk.owned.start, walk.owned.end)
-        };
-        let kept_origin = event.slice(walk.kept_origin.start, walk.kept_origin.end);
+        let (before, after) = (&event[..walk.origin.start], &event[walk.origin.end..]);
+        let kept_origin = &event[walk.kept_origin.start..walk.kept_origin.end];
         let mark = out.begin(self.partition);
         let buffer = out.buffer();
         buffer.extend_from_slice(before);
@@ -86,26 +82,26 @@ impl DoorStamp {
         out.end(mark);
     }
 
-    /// The same for an event whose fields to drop or to keep lie apart.
+    /// The same for any event that is well-formed, wherever its fields to drop and to keep lie.
     #[inline(never)]
-    fn emit_scattered(&self, event: Cursor<'_>, out: &mut Records) {
+    pub(super) fn emit_scattered(&self, event: &[u8], out: &mut Records) {
         let mark = out.begin(self.partition);
         let buffer = out.buffer();
         let (identity, rest) = self.suffix.split_at(self.identity_bytes);
-        // The walk has read every field of this event, so reading them again cannot fail.
-        each_field(event, |key, field, _| {
+        // Every field of this event was read before, so reading them again cannot fail.
+        each_field(Cursor::new(event), |key, field, _| {
             if !is_owned(key) {
                 buffer.extend_from_slice(field);
             }
             Ok(())
         })
-        .expect("the walk has read this event");
+        .expect("the event was read before");
         encode::message(5, buffer, |buffer| {
-            each_field(event, |key, _, value| match key {
+            each_field(Cursor::new(event), |key, _, value| match key {
                 ORIGIN => keep_of_origin(value, buffer),
                 _ => Ok(()),
             })
-            .expect("the walk has read this event");
+            .expect("the event was read before");
             buffer.extend_from_slice(identity);
         });
         buffer.extend_from_slice(rest);
@@ -124,6 +120,11 @@ fn keep_of_origin(mut origin: Cursor<'_>, buffer: &mut Vec<u8>) -> Result<(), Ma
     })
 }
 
+/// True for the fields of an origin that the door writes itself: tenant and agent.
+fn is_identity(key: u32) -> bool {
+    matches!(key >> 3, 1 | 2)
+}
+
 /// True for the fields of an event that the door writes itself.
 fn is_owned(key: u32) -> bool {
     matches!(key >> 3, 5 | 7 | 100 | 101)
@@ -131,7 +132,7 @@ fn is_owned(key: u32) -> bool {
 
 /// Calls `each` with every field of the message at `cursor`: its key, its bytes, and a cursor
 /// at its value.
-fn each_field<'a>(
+pub(super) fn each_field<'a>(
     mut cursor: Cursor<'a>,
     mut each: impl FnMut(u32, &'a [u8], Cursor<'a>) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
@@ -139,7 +140,7 @@ fn each_field<'a>(
         let start = cursor.position();
         let key = cursor.key()?;
         let value = cursor;
-        cursor.skip(key)?;
+        cursor = cursor.skip(key)?;
         each(key, cursor.since(start), value)?;
     }
     Ok(())

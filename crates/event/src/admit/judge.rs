@@ -1,8 +1,7 @@
 //! The verdict over a batch that was not admitted quickly, in the contract's order: not
 //! decodable, empty, too many, protocol, batch id, then the first event at fault.
 
-use super::emit::DoorStamp;
-use super::walk::Walk;
+use super::emit::{DoorStamp, each_field};
 use super::{Admitted, BATCH, BATCH_ID, BatchRules, EVENTS, PROTOCOL_VERSION};
 use crate::contract::{Reason, Violation};
 use crate::identifier::identifier_ok;
@@ -40,17 +39,17 @@ pub(super) fn judge_batch(
     while !cursor.is_empty() {
         let key = cursor.key().map_err(malformed)?;
         if key != EVENTS {
-            cursor.skip(key).map_err(malformed)?;
+            cursor = cursor.skip(key).map_err(malformed)?;
             continue;
         }
-        let event = cursor.message().map_err(malformed)?;
+        let event = cursor.block().map_err(malformed)?;
         // Whatever is wrong with an event before it, one that is no event spoils the batch.
-        let walk = Walk::over(event).map_err(|error| malformed_event(index, error))?;
+        let view = EventView::parse(event).map_err(|error| malformed_event(index, error))?;
         if fault.is_none() {
-            match judge_event(event, &walk, rules) {
+            match judge_event(event, &view, rules) {
                 Ok(()) => {
-                    stamp.emit(event, &walk, out);
-                    admitted.count(event.len(), walk.event_time());
+                    stamp.emit_scattered(event, out);
+                    admitted.count(event.len(), view.event_time.unwrap_or_default());
                 }
                 Err(rejection) => {
                     fault = Some(Rejection {
@@ -74,12 +73,12 @@ fn read_head(body: &[u8], events_max: u32) -> Result<Head<'_>, Malformed> {
     while !cursor.is_empty() && head.events <= events_max {
         match cursor.key()? {
             EVENTS => {
-                cursor.message()?;
+                cursor.block()?;
                 head.events += 1;
             }
             BATCH_ID => head.batch_id = cursor.utf8()?,
             PROTOCOL_VERSION => head.protocol_version = cursor.varint()? as u32,
-            key => cursor.skip_unknown(key, BATCH)?,
+            key => cursor = cursor.skip_unknown(key, BATCH)?,
         }
     }
     Ok(head)
@@ -121,19 +120,34 @@ impl Head<'_> {
     }
 }
 
-/// Judges one event by its view, rule by rule. The index is filled in by the caller.
-fn judge_event(event: Cursor<'_>, walk: &Walk, rules: &BatchRules<'_>) -> Result<(), Rejection> {
+/// Judges one event, rule by rule. The index is filled in by the caller.
+fn judge_event(
+    event: &[u8],
+    view: &EventView<'_>,
+    rules: &BatchRules<'_>,
+) -> Result<(), Rejection> {
     if event.len() > rules.event_bytes_max as usize {
         let detail = format!("exceeds {} bytes", rules.event_bytes_max);
         return Err(Rejection::of_batch(Code::InvalidEvent, detail));
     }
-    let view = EventView::parse(event.rest()).map_err(malformed)?;
-    check(&view, walk.has_foreign_body(), rules).map_err(|violation| Rejection {
+    let has_foreign_body = has_foreign_body(event).map_err(malformed)?;
+    check(view, has_foreign_body, rules).map_err(|violation| Rejection {
         code: Code::InvalidEvent,
         detail: violation.to_string(),
         field: violation.field.to_owned(),
         event_index: -1,
     })
+}
+
+/// True if a payload of another door's stands anywhere in the event, even if the view, which
+/// keeps the last, does not show it.
+fn has_foreign_body(event: &[u8]) -> Result<bool, Malformed> {
+    let mut found = false;
+    each_field(Cursor::new(event), |key, _, _| {
+        found |= matches!(key >> 3, 110..=112);
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// The rules of the agents door for one event, in their order.

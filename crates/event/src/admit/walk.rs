@@ -1,17 +1,22 @@
-//! The walk over one event: every rule of the agents door, and where the door's own fields
-//! stand, without keeping any value but the two times.
+//! The quick walk over one event: every rule of the agents door, and where the door's own
+//! fields stand, without keeping any value but the two times.
 //!
 //! Each rule is a bit. It is set as long as the rule is broken: from the start for what is
 //! required, and by each occurrence of the field anew, so that the last occurrence counts, as
 //! in a decode. An event holds if no bit is left.
+//!
+//! A function per message, over the message's own bytes: what it needs fits into registers,
+//! and it gives the bits back by value. None is "not admitted quickly", whatever the reason;
+//! the judge finds that. So a field is two loads, a length and a rule.
 
+use super::fields::{block, number, skip_unknown, text};
 use crate::address::address_ok;
-use crate::body::Body;
 use crate::identifier::identifier_ok;
 use crate::limits;
+use crate::text::utf8_ok;
 use crate::time::Timestamp;
 use crate::view::{CLASS_AUTHENTICATION, EventView};
-use crate::wire::{Cursor, Malformed, block_key, known, varint_key};
+use crate::wire::{Cursor, known};
 
 /// The rules, a bit each.
 mod rule {
@@ -26,22 +31,22 @@ mod rule {
     pub(super) const COLLECTOR: u32 = 1 << 8;
     pub(super) const SOURCE: u32 = 1 << 9;
     pub(super) const CLASS: u32 = 1 << 10;
-    /// A payload that is another door's: never cleared.
-    pub(super) const FOREIGN_BODY: u32 = 1 << 11;
-    pub(super) const ACTIVITY: u32 = 1 << 12;
-    pub(super) const OUTCOME: u32 = 1 << 13;
-    pub(super) const OUTCOME_REASON: u32 = 1 << 14;
-    pub(super) const METHOD: u32 = 1 << 15;
-    pub(super) const USER_NAME: u32 = 1 << 16;
-    pub(super) const USER_DOMAIN: u32 = 1 << 17;
-    pub(super) const USER_UID: u32 = 1 << 18;
-    pub(super) const SERVICE_NAME: u32 = 1 << 19;
-    pub(super) const SERVICE_PROTOCOL: u32 = 1 << 20;
-    pub(super) const SOURCE_IP: u32 = 1 << 21;
-    pub(super) const SOURCE_PORT: u32 = 1 << 22;
-    pub(super) const DESTINATION_IP: u32 = 1 << 23;
-    pub(super) const DESTINATION_PORT: u32 = 1 << 24;
-    pub(super) const RAW_RECORD: u32 = 1 << 25;
+    pub(super) const ACTIVITY: u32 = 1 << 11;
+    pub(super) const OUTCOME: u32 = 1 << 12;
+    pub(super) const OUTCOME_REASON: u32 = 1 << 13;
+    pub(super) const METHOD: u32 = 1 << 14;
+    pub(super) const USER_NAME: u32 = 1 << 15;
+    pub(super) const USER_DOMAIN: u32 = 1 << 16;
+    pub(super) const USER_UID: u32 = 1 << 17;
+    pub(super) const SERVICE_NAME: u32 = 1 << 18;
+    pub(super) const SERVICE_PROTOCOL: u32 = 1 << 19;
+    pub(super) const SOURCE_IP: u32 = 1 << 20;
+    pub(super) const SOURCE_PORT: u32 = 1 << 21;
+    pub(super) const DESTINATION_IP: u32 = 1 << 22;
+    pub(super) const DESTINATION_PORT: u32 = 1 << 23;
+    pub(super) const RAW_RECORD: u32 = 1 << 24;
+    /// Those of the host.
+    pub(super) const HOST: u32 = HOSTNAME | HOST_IP | OS | ARCHITECTURE;
     /// Broken while the field is absent. With a required leaf the submessages around it are
     /// required too, so they need no bits of their own.
     pub(super) const REQUIRED: u32 = EVENT_ID
@@ -54,94 +59,99 @@ mod rule {
         | OUTCOME;
 }
 
-/// A stretch of the body; empty if both ends are equal.
+/// Keys as single bytes: a field's number and wire type, for fields up to 15.
+mod key {
+    use crate::wire::{block_key, varint_key};
+
+    pub(super) const BLOCK_1: u8 = block_key(1) as u8;
+    pub(super) const BLOCK_2: u8 = block_key(2) as u8;
+    pub(super) const BLOCK_3: u8 = block_key(3) as u8;
+    pub(super) const BLOCK_4: u8 = block_key(4) as u8;
+    pub(super) const BLOCK_5: u8 = block_key(5) as u8;
+    pub(super) const BLOCK_6: u8 = block_key(6) as u8;
+    pub(super) const BLOCK_7: u8 = block_key(7) as u8;
+    pub(super) const BLOCK_15: u8 = block_key(15) as u8;
+    pub(super) const NUMBER_1: u8 = varint_key(1) as u8;
+    pub(super) const NUMBER_2: u8 = varint_key(2) as u8;
+    pub(super) const NUMBER_3: u8 = varint_key(3) as u8;
+    /// The payload, field 16, is the only one whose key takes two bytes.
+    pub(super) const BLOCK_16: [u8; 2] = [0x82, 0x01];
+}
+
+/// A stretch of an event's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Stretch {
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-impl Stretch {
-    /// Grows by `start..end` if that adjoins; false if it does not.
-    #[inline(always)]
-    fn grow(&mut self, start: usize, end: usize) -> bool {
-        if self.start == self.end {
-            *self = Self { start, end };
-            return true;
-        }
-        let adjoins = self.end == start;
-        if adjoins {
-            self.end = end;
-        }
-        adjoins
-    }
-}
-
-/// What one walk found.
-#[derive(Debug)]
+/// What a walk found in an event that holds but, perhaps, for the window.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Walk {
-    broken: u32,
-    event_time: Timestamp,
-    observed_time: Timestamp,
-    /// The door's own fields at the event's level, if they stand in one stretch.
-    pub(super) owned: Stretch,
-    /// What is kept of the origins, if it stands in one stretch.
+    pub(super) event_time: Timestamp,
+    pub(super) observed_time: Timestamp,
+    /// The origin, key and all; empty if there is none.
+    pub(super) origin: Stretch,
+    /// What is kept of the origin.
     pub(super) kept_origin: Stretch,
-    /// True if `owned` or `kept_origin` did not suffice.
+    /// True if what is to be dropped is not just one origin's identity, in front of the rest.
     pub(super) scattered: bool,
 }
 
-/// Field numbers of `Event` below 64 whose wire type is known.
-const EVENT: u64 = known(&[1, 2, 3, 4, 5, 6, 7, 16]);
+/// What neighbours in a batch have in common.
+#[derive(Debug, Default)]
+pub(super) struct Memory<'a> {
+    /// An origin's bytes in which nothing was broken and nothing owned. An agent's events bear
+    /// the same host, so that most origins are known by comparing them with the last.
+    origin: &'a [u8],
+}
 
 impl Walk {
-    /// Walks the event that `cursor` stands at.
+    /// Walks `event`; none if it breaks a rule other than the window, or is spelled as no
+    /// encoder would.
     #[inline]
-    pub(super) fn over(mut cursor: Cursor<'_>) -> Result<Self, Malformed> {
-        const EVENT_ID: u32 = block_key(1);
-        const SCHEMA_VERSION: u32 = varint_key(2);
-        const CLASS: u32 = varint_key(3);
-        const TIME: u32 = block_key(4);
-        const ORIGIN: u32 = block_key(5);
-        const COLLECTION: u32 = block_key(6);
-        const AUTHENTICATION: u32 = block_key(16);
-        let mut walk = Self {
-            broken: rule::REQUIRED,
-            event_time: Timestamp::default(),
-            observed_time: Timestamp::default(),
-            owned: Stretch::default(),
-            kept_origin: Stretch::default(),
-            scattered: false,
-        };
-        while !cursor.is_empty() {
-            let start = cursor.position();
-            match cursor.key()? {
-                EVENT_ID => walk.event_id(&mut cursor)?,
-                SCHEMA_VERSION => {
-                    let version = cursor.varint()? as u32;
-                    walk.set(rule::SCHEMA_VERSION, version != limits::SCHEMA_VERSION);
+    pub(super) fn over<'a>(event: &'a [u8], memory: &mut Memory<'a>) -> Option<Self> {
+        let mut walk = Self::default();
+        let mut broken = rule::REQUIRED;
+        let mut rest = event;
+        while let Some((&key, behind)) = rest.split_first() {
+            match key {
+                key::BLOCK_1 => (rest, broken) = event_id(behind, broken)?,
+                key::NUMBER_2 => {
+                    let (version, behind) = number(behind)?;
+                    let supported = version as u32 == limits::SCHEMA_VERSION;
+                    (rest, broken) = (behind, set(broken, rule::SCHEMA_VERSION, !supported));
                 }
-                CLASS => {
-                    let class = cursor.varint()? as i32;
-                    walk.set(rule::CLASS, class != CLASS_AUTHENTICATION);
+                key::NUMBER_3 => {
+                    let (class, behind) = number(behind)?;
+                    let known = class as i32 == CLASS_AUTHENTICATION;
+                    (rest, broken) = (behind, set(broken, rule::CLASS, !known));
                 }
-                TIME => walk.time(cursor.message()?)?,
-                ORIGIN => {
-                    walk.origin(cursor.message()?)?;
-                    walk.own(start, cursor.position());
+                key::BLOCK_4 => {
+                    let (message, behind) = block(behind)?;
+                    broken = time(message, &mut walk, broken)?;
+                    rest = behind;
                 }
-                COLLECTION => walk.collection(cursor.message()?)?,
-                AUTHENTICATION => walk.authentication(cursor.message()?)?,
-                key => walk.other(key, start, &mut cursor)?,
+                key::BLOCK_5 => {
+                    let (message, behind) = block(behind)?;
+                    let start = event.len() - rest.len();
+                    let end = event.len() - behind.len();
+                    broken = walk.origin(message, Stretch { start, end }, memory, broken)?;
+                    rest = behind;
+                }
+                key::BLOCK_6 => {
+                    let (message, behind) = block(behind)?;
+                    (rest, broken) = (behind, collection(message, broken)?);
+                }
+                0x82 if rest.starts_with(&key::BLOCK_16) => {
+                    let (message, behind) = block(&rest[2..])?;
+                    (rest, broken) = (behind, authentication(message, broken)?);
+                }
+                _ => rest = walk.other(rest)?,
             }
         }
-        Ok(walk)
-    }
-
-    /// True if no rule is broken but, perhaps, the window.
-    #[inline(always)]
-    pub(super) fn holds(&self) -> bool {
-        self.broken == 0 && self.event_time.is_valid() && self.observed_time.is_valid()
+        let holds = broken == 0 && walk.event_time.is_valid() && walk.observed_time.is_valid();
+        holds.then_some(walk)
     }
 
     /// True if both times lie in the window, its ends included.
@@ -151,293 +161,289 @@ impl Walk {
         within(self.event_time) && within(self.observed_time)
     }
 
-    /// When it happened.
     #[inline(always)]
-    pub(super) fn event_time(&self) -> Timestamp {
-        self.event_time
-    }
-
-    /// True if the event carries a payload that is another door's.
-    pub(super) fn has_foreign_body(&self) -> bool {
-        self.broken & rule::FOREIGN_BODY != 0
-    }
-
-    #[inline(always)]
-    fn set(&mut self, rule: u32, broken: bool) {
-        self.broken &= !rule;
-        self.broken |= if broken { rule } else { 0 };
-    }
-
-    #[inline(always)]
-    fn own(&mut self, start: usize, end: usize) {
-        self.scattered |= !self.owned.grow(start, end);
-    }
-
-    #[inline(always)]
-    fn text(&mut self, cursor: &mut Cursor<'_>, rule: u32, max: usize) -> Result<(), Malformed> {
-        let length = cursor.utf8()?.len();
-        self.set(rule, length > max);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn address(&mut self, cursor: &mut Cursor<'_>, rule: u32) -> Result<(), Malformed> {
-        let text = cursor.utf8()?;
-        self.set(rule, !text.is_empty() && !address_ok(text));
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn event_id(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
-        let id = cursor.utf8()?;
-        self.set(
-            rule::EVENT_ID,
-            id.len() < limits::EVENT_ID_BYTES_MIN || !identifier_ok(id),
-        );
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn time(&mut self, mut cursor: Cursor<'_>) -> Result<(), Malformed> {
-        const EVENT_TIME: u32 = block_key(1);
-        const OBSERVED_TIME: u32 = block_key(2);
-        while !cursor.is_empty() {
-            match cursor.key()? {
-                EVENT_TIME => {
-                    self.set(rule::EVENT_TIME, false);
-                    timestamp(&mut self.event_time, cursor.message()?)?;
-                }
-                OBSERVED_TIME => {
-                    self.set(rule::OBSERVED_TIME, false);
-                    timestamp(&mut self.observed_time, cursor.message()?)?;
-                }
-                key => cursor.skip_unknown(key, known(&[1, 2]))?,
-            }
+    fn origin<'a>(
+        &mut self,
+        message: &'a [u8],
+        place: Stretch,
+        memory: &mut Memory<'a>,
+        broken: u32,
+    ) -> Option<u32> {
+        self.scattered |= self.origin.end != 0;
+        self.origin = place;
+        self.kept_origin = Stretch { start: place.end - message.len(), end: place.end };
+        if message == memory.origin {
+            // What its fields' rules were before stays: if broken by an origin before this
+            // one, the judge merges them.
+            return Some(broken);
         }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn origin(&mut self, mut cursor: Cursor<'_>) -> Result<(), Malformed> {
-        const HOST: u32 = block_key(3);
-        while !cursor.is_empty() {
-            let start = cursor.position();
-            match cursor.key()? {
-                HOST => self.host(cursor.message()?)?,
-                key if is_identity(key) => {
-                    cursor.utf8()?;
-                    continue;
-                }
-                key => cursor.skip_unknown(key, known(&[1, 2, 3]))?,
-            }
-            self.scattered |= !self.kept_origin.grow(start, cursor.position());
+        let (broken, identity_bytes) = origin(message, broken)?;
+        match identity_bytes {
+            Some(0) if broken & rule::HOST == 0 => memory.origin = message,
+            Some(bytes) => self.kept_origin.start += bytes,
+            None => self.scattered = true,
         }
-        Ok(())
+        Some(broken)
     }
 
-    #[inline(always)]
-    fn host(&mut self, mut cursor: Cursor<'_>) -> Result<(), Malformed> {
-        const HOSTNAME: u32 = block_key(1);
-        const IP: u32 = block_key(2);
-        const OS: u32 = block_key(3);
-        const ARCHITECTURE: u32 = block_key(4);
-        while !cursor.is_empty() {
-            match cursor.key()? {
-                HOSTNAME => self.text(&mut cursor, rule::HOSTNAME, limits::HOSTNAME_BYTES_MAX)?,
-                IP => self.address(&mut cursor, rule::HOST_IP)?,
-                OS => self.text(&mut cursor, rule::OS, limits::OS_BYTES_MAX)?,
-                ARCHITECTURE => {
-                    let max = limits::ARCHITECTURE_BYTES_MAX;
-                    self.text(&mut cursor, rule::ARCHITECTURE, max)?;
-                }
-                key => cursor.skip_unknown(key, known(&[1, 2, 3, 4]))?,
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn collection(&mut self, mut cursor: Cursor<'_>) -> Result<(), Malformed> {
-        const COLLECTOR: u32 = block_key(1);
-        const SOURCE: u32 = block_key(2);
-        const SEQUENCE: u32 = varint_key(3);
-        while !cursor.is_empty() {
-            match cursor.key()? {
-                COLLECTOR => {
-                    let length = cursor.utf8()?.len();
-                    let broken = length == 0 || length > limits::COLLECTOR_BYTES_MAX;
-                    self.set(rule::COLLECTOR, broken);
-                }
-                SOURCE => self.text(&mut cursor, rule::SOURCE, limits::SOURCE_BYTES_MAX)?,
-                SEQUENCE => {
-                    cursor.varint()?;
-                }
-                key => cursor.skip_unknown(key, known(&[1, 2, 3]))?,
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn authentication(&mut self, mut cursor: Cursor<'_>) -> Result<(), Malformed> {
-        const ACTIVITY: u32 = varint_key(1);
-        const OUTCOME: u32 = varint_key(2);
-        const OUTCOME_REASON: u32 = block_key(3);
-        const METHOD: u32 = block_key(4);
-        const USER: u32 = block_key(5);
-        const SERVICE: u32 = block_key(6);
-        const NETWORK: u32 = block_key(7);
-        const RAW_RECORD: u32 = block_key(15);
-        const KNOWN: u64 = known(&[1, 2, 3, 4, 5, 6, 7, 15]);
-        while !cursor.is_empty() {
-            match cursor.key()? {
-                ACTIVITY => {
-                    let activity = cursor.varint()? as i32;
-                    self.set(rule::ACTIVITY, activity == 0);
-                }
-                OUTCOME => {
-                    let outcome = cursor.varint()? as i32;
-                    self.set(rule::OUTCOME, outcome == 0);
-                }
-                OUTCOME_REASON => {
-                    let max = limits::OUTCOME_REASON_BYTES_MAX;
-                    self.text(&mut cursor, rule::OUTCOME_REASON, max)?;
-                }
-                METHOD => self.text(&mut cursor, rule::METHOD, limits::METHOD_BYTES_MAX)?,
-                USER => self.user(cursor.message()?)?,
-                SERVICE => self.service(cursor.message()?)?,
-                NETWORK => self.network(cursor.message()?)?,
-                RAW_RECORD => {
-                    let max = limits::RAW_RECORD_BYTES_MAX;
-                    self.text(&mut cursor, rule::RAW_RECORD, max)?;
-                }
-                key => cursor.skip_unknown(key, KNOWN)?,
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn user(&mut self, mut cursor: Cursor<'_>) -> Result<(), Malformed> {
-        const NAME: u32 = block_key(1);
-        const DOMAIN: u32 = block_key(2);
-        const UID: u32 = block_key(3);
-        while !cursor.is_empty() {
-            match cursor.key()? {
-                NAME => self.text(&mut cursor, rule::USER_NAME, limits::USER_NAME_BYTES_MAX)?,
-                DOMAIN => {
-                    self.text(
-                        &mut cursor,
-                        rule::USER_DOMAIN,
-                        limits::USER_DOMAIN_BYTES_MAX,
-                    )?;
-                }
-                UID => self.text(&mut cursor, rule::USER_UID, limits::USER_UID_BYTES_MAX)?,
-                key => cursor.skip_unknown(key, known(&[1, 2, 3]))?,
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn service(&mut self, mut cursor: Cursor<'_>) -> Result<(), Malformed> {
-        const NAME: u32 = block_key(1);
-        const PROTOCOL: u32 = block_key(2);
-        while !cursor.is_empty() {
-            match cursor.key()? {
-                NAME => {
-                    self.text(
-                        &mut cursor,
-                        rule::SERVICE_NAME,
-                        limits::SERVICE_NAME_BYTES_MAX,
-                    )?;
-                }
-                PROTOCOL => {
-                    let max = limits::SERVICE_PROTOCOL_BYTES_MAX;
-                    self.text(&mut cursor, rule::SERVICE_PROTOCOL, max)?;
-                }
-                key => cursor.skip_unknown(key, known(&[1, 2]))?,
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn network(&mut self, mut cursor: Cursor<'_>) -> Result<(), Malformed> {
-        const SOURCE: u32 = block_key(1);
-        const DESTINATION: u32 = block_key(2);
-        const TRANSPORT: u32 = varint_key(3);
-        while !cursor.is_empty() {
-            match cursor.key()? {
-                SOURCE => {
-                    let rules = (rule::SOURCE_IP, rule::SOURCE_PORT);
-                    self.endpoint(cursor.message()?, rules)?;
-                }
-                DESTINATION => {
-                    let rules = (rule::DESTINATION_IP, rule::DESTINATION_PORT);
-                    self.endpoint(cursor.message()?, rules)?;
-                }
-                TRANSPORT => {
-                    cursor.varint()?;
-                }
-                key => cursor.skip_unknown(key, known(&[1, 2, 3]))?,
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn endpoint(&mut self, mut cursor: Cursor<'_>, rules: (u32, u32)) -> Result<(), Malformed> {
-        const IP: u32 = block_key(1);
-        const PORT: u32 = varint_key(2);
-        while !cursor.is_empty() {
-            match cursor.key()? {
-                IP => self.address(&mut cursor, rules.0)?,
-                PORT => {
-                    let port = cursor.varint()? as u32;
-                    self.set(rules.1, port > limits::PORT_MAX);
-                }
-                key => cursor.skip_unknown(key, known(&[1, 2]))?,
-            }
-        }
-        Ok(())
-    }
-
-    /// A field that agents do not send: the door's own, another door's payload, or unknown.
+    /// A field that agents do not send: gives what is behind it, or none for another door's
+    /// payload and whatever is spelled oddly.
     #[inline(never)]
-    fn other(&mut self, key: u32, start: usize, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
-        if EventView::default().merge_owned(key, cursor)? {
-            self.own(start, cursor.position());
-        } else if Body::default().merge(key, cursor)? {
-            self.broken |= rule::FOREIGN_BODY;
-        } else if matches!(key >> 3, 100 | 101 | 110..=112) {
-            return Err(Malformed::WireType(key >> 3));
-        } else {
-            cursor.skip_unknown(key, EVENT)?;
+    fn other<'a>(&mut self, field: &'a [u8]) -> Option<&'a [u8]> {
+        const EVENT: u64 = known(&[1, 2, 3, 4, 5, 6, 7, 16]);
+        let mut cursor = Cursor::new(field);
+        let key = cursor.key().ok()?;
+        match key >> 3 {
+            7 | 100 | 101 => {
+                let owned = EventView::default().merge_owned(key, &mut cursor).ok()?;
+                self.scattered = true;
+                owned.then(|| cursor.rest())
+            }
+            110..=112 => None,
+            _ => skip_unknown(field, EVENT),
         }
-        Ok(())
     }
 }
 
-/// True for the keys within an origin that are the door's: `tenant_id` and `agent_id`.
 #[inline(always)]
-pub(super) fn is_identity(key: u32) -> bool {
-    const TENANT_ID: u32 = block_key(1);
-    const AGENT_ID: u32 = block_key(2);
-    matches!(key, TENANT_ID | AGENT_ID)
+fn set(broken: u32, rule: u32, breaks: bool) -> u32 {
+    broken & !rule | if breaks { rule } else { 0 }
+}
+
+/// Reads text of at most `max` bytes.
+#[inline(always)]
+fn limited(rest: &[u8], rule: u32, max: usize, broken: u32) -> Option<(&[u8], u32)> {
+    let (text, behind) = text(rest)?;
+    Some((behind, set(broken, rule, text.len() > max)))
+}
+
+/// Reads an address or none.
+#[inline(always)]
+fn address(rest: &[u8], rule: u32, broken: u32) -> Option<(&[u8], u32)> {
+    let (text, behind) = block(rest)?;
+    let holds = text.is_empty() || address_ok(text);
+    // An address is text; what is none must be that at least.
+    (holds || utf8_ok(text)).then(|| (behind, set(broken, rule, !holds)))
+}
+
+#[inline(always)]
+fn event_id(rest: &[u8], broken: u32) -> Option<(&[u8], u32)> {
+    let (id, behind) = block(rest)?;
+    let holds = id.len() >= limits::EVENT_ID_BYTES_MIN && identifier_ok(id);
+    (holds || utf8_ok(id)).then(|| (behind, set(broken, rule::EVENT_ID, !holds)))
+}
+
+#[inline(always)]
+fn time(message: &[u8], walk: &mut Walk, mut broken: u32) -> Option<u32> {
+    let mut rest = message;
+    while let Some((&key, behind)) = rest.split_first() {
+        match key {
+            key::BLOCK_1 => {
+                let (message, behind) = block(behind)?;
+                walk.event_time = timestamp(message, walk.event_time)?;
+                (rest, broken) = (behind, set(broken, rule::EVENT_TIME, false));
+            }
+            key::BLOCK_2 => {
+                let (message, behind) = block(behind)?;
+                walk.observed_time = timestamp(message, walk.observed_time)?;
+                (rest, broken) = (behind, set(broken, rule::OBSERVED_TIME, false));
+            }
+            _ => rest = skip_unknown(rest, known(&[1, 2]))?,
+        }
+    }
+    Some(broken)
 }
 
 /// Merges a `google.protobuf.Timestamp` into `time`.
 #[inline(always)]
-fn timestamp(time: &mut Timestamp, mut cursor: Cursor<'_>) -> Result<(), Malformed> {
-    const SECONDS: u32 = varint_key(1);
-    const NANOS: u32 = varint_key(2);
-    while !cursor.is_empty() {
-        match cursor.key()? {
-            SECONDS => time.seconds = cursor.varint()? as i64,
-            NANOS => time.nanos = cursor.varint()? as u32,
-            key => cursor.skip_unknown(key, known(&[1, 2]))?,
+fn timestamp(message: &[u8], mut time: Timestamp) -> Option<Timestamp> {
+    let mut rest = message;
+    while let Some((&key, behind)) = rest.split_first() {
+        match key {
+            key::NUMBER_1 => {
+                let (seconds, behind) = number(behind)?;
+                (rest, time.seconds) = (behind, seconds as i64);
+            }
+            key::NUMBER_2 => {
+                let (nanos, behind) = number(behind)?;
+                (rest, time.nanos) = (behind, nanos as u32);
+            }
+            _ => rest = skip_unknown(rest, known(&[1, 2]))?,
         }
     }
-    Ok(())
+    Some(time)
+}
+
+/// Walks an origin. Beside the bits, gives how many bytes of identity stand in front of all
+/// that is kept, or none if some stand behind.
+#[inline(never)]
+fn origin(message: &[u8], mut broken: u32) -> Option<(u32, Option<usize>)> {
+    let mut rest = message;
+    let mut identity_bytes = Some(0);
+    let mut kept_any = false;
+    while let Some((&key, behind)) = rest.split_first() {
+        match key {
+            key::BLOCK_1 | key::BLOCK_2 => {
+                rest = text(behind)?.1;
+                let bytes = message.len() - rest.len();
+                identity_bytes = if kept_any { None } else { Some(bytes) };
+                continue;
+            }
+            key::BLOCK_3 => {
+                let (message, behind) = block(behind)?;
+                (rest, broken) = (behind, host(message, broken)?);
+            }
+            _ => rest = skip_unknown(rest, known(&[1, 2, 3]))?,
+        }
+        kept_any = true;
+    }
+    Some((broken, identity_bytes))
+}
+
+#[inline(always)]
+fn host(message: &[u8], mut broken: u32) -> Option<u32> {
+    let mut rest = message;
+    while let Some((&key, behind)) = rest.split_first() {
+        (rest, broken) = match key {
+            key::BLOCK_1 => limited(behind, rule::HOSTNAME, limits::HOSTNAME_BYTES_MAX, broken)?,
+            key::BLOCK_2 => address(behind, rule::HOST_IP, broken)?,
+            key::BLOCK_3 => limited(behind, rule::OS, limits::OS_BYTES_MAX, broken)?,
+            key::BLOCK_4 => {
+                let max = limits::ARCHITECTURE_BYTES_MAX;
+                limited(behind, rule::ARCHITECTURE, max, broken)?
+            }
+            _ => (skip_unknown(rest, known(&[1, 2, 3, 4]))?, broken),
+        };
+    }
+    Some(broken)
+}
+
+#[inline(never)]
+fn collection(message: &[u8], mut broken: u32) -> Option<u32> {
+    let mut rest = message;
+    while let Some((&key, behind)) = rest.split_first() {
+        (rest, broken) = match key {
+            key::BLOCK_1 => {
+                let (collector, behind) = text(behind)?;
+                let long = collector.len() > limits::COLLECTOR_BYTES_MAX;
+                (behind, set(broken, rule::COLLECTOR, collector.is_empty() || long))
+            }
+            key::BLOCK_2 => limited(behind, rule::SOURCE, limits::SOURCE_BYTES_MAX, broken)?,
+            key::NUMBER_3 => (number(behind)?.1, broken),
+            _ => (skip_unknown(rest, known(&[1, 2, 3]))?, broken),
+        };
+    }
+    Some(broken)
+}
+
+#[inline(never)]
+fn authentication(message: &[u8], mut broken: u32) -> Option<u32> {
+    let mut rest = message;
+    while let Some((&key, behind)) = rest.split_first() {
+        (rest, broken) = match key {
+            key::NUMBER_1 => {
+                let (activity, behind) = number(behind)?;
+                (behind, set(broken, rule::ACTIVITY, activity as i32 == 0))
+            }
+            key::NUMBER_2 => {
+                let (outcome, behind) = number(behind)?;
+                (behind, set(broken, rule::OUTCOME, outcome as i32 == 0))
+            }
+            key::BLOCK_3 => {
+                let max = limits::OUTCOME_REASON_BYTES_MAX;
+                limited(behind, rule::OUTCOME_REASON, max, broken)?
+            }
+            key::BLOCK_4 => limited(behind, rule::METHOD, limits::METHOD_BYTES_MAX, broken)?,
+            key::BLOCK_5 => {
+                let (message, behind) = block(behind)?;
+                (behind, user(message, broken)?)
+            }
+            key::BLOCK_6 => {
+                let (message, behind) = block(behind)?;
+                (behind, service(message, broken)?)
+            }
+            key::BLOCK_7 => {
+                let (message, behind) = block(behind)?;
+                (behind, network(message, broken)?)
+            }
+            key::BLOCK_15 => {
+                let max = limits::RAW_RECORD_BYTES_MAX;
+                limited(behind, rule::RAW_RECORD, max, broken)?
+            }
+            _ => (skip_unknown(rest, known(&[1, 2, 3, 4, 5, 6, 7, 15]))?, broken),
+        };
+    }
+    Some(broken)
+}
+
+#[inline(always)]
+fn user(message: &[u8], mut broken: u32) -> Option<u32> {
+    let mut rest = message;
+    while let Some((&key, behind)) = rest.split_first() {
+        (rest, broken) = match key {
+            key::BLOCK_1 => limited(behind, rule::USER_NAME, limits::USER_NAME_BYTES_MAX, broken)?,
+            key::BLOCK_2 => {
+                limited(behind, rule::USER_DOMAIN, limits::USER_DOMAIN_BYTES_MAX, broken)?
+            }
+            key::BLOCK_3 => limited(behind, rule::USER_UID, limits::USER_UID_BYTES_MAX, broken)?,
+            _ => (skip_unknown(rest, known(&[1, 2, 3]))?, broken),
+        };
+    }
+    Some(broken)
+}
+
+#[inline(always)]
+fn service(message: &[u8], mut broken: u32) -> Option<u32> {
+    let mut rest = message;
+    while let Some((&key, behind)) = rest.split_first() {
+        (rest, broken) = match key {
+            key::BLOCK_1 => {
+                limited(behind, rule::SERVICE_NAME, limits::SERVICE_NAME_BYTES_MAX, broken)?
+            }
+            key::BLOCK_2 => {
+                let max = limits::SERVICE_PROTOCOL_BYTES_MAX;
+                limited(behind, rule::SERVICE_PROTOCOL, max, broken)?
+            }
+            _ => (skip_unknown(rest, known(&[1, 2]))?, broken),
+        };
+    }
+    Some(broken)
+}
+
+#[inline(never)]
+fn network(message: &[u8], mut broken: u32) -> Option<u32> {
+    let mut rest = message;
+    while let Some((&key, behind)) = rest.split_first() {
+        (rest, broken) = match key {
+            key::BLOCK_1 => {
+                let (message, behind) = block(behind)?;
+                let rules = (rule::SOURCE_IP, rule::SOURCE_PORT);
+                (behind, endpoint(message, rules, broken)?)
+            }
+            key::BLOCK_2 => {
+                let (message, behind) = block(behind)?;
+                let rules = (rule::DESTINATION_IP, rule::DESTINATION_PORT);
+                (behind, endpoint(message, rules, broken)?)
+            }
+            key::NUMBER_3 => (number(behind)?.1, broken),
+            _ => (skip_unknown(rest, known(&[1, 2, 3]))?, broken),
+        };
+    }
+    Some(broken)
+}
+
+#[inline(always)]
+fn endpoint(message: &[u8], rules: (u32, u32), mut broken: u32) -> Option<u32> {
+    let mut rest = message;
+    while let Some((&key, behind)) = rest.split_first() {
+        (rest, broken) = match key {
+            key::BLOCK_1 => address(behind, rules.0, broken)?,
+            key::NUMBER_2 => {
+                let (port, behind) = number(behind)?;
+                (behind, set(broken, rules.1, port as u32 > limits::PORT_MAX))
+            }
+            _ => (skip_unknown(rest, known(&[1, 2]))?, broken),
+        };
+    }
+    Some(broken)
 }
