@@ -45,8 +45,15 @@ fn ipv4_ok(bytes: &[u8]) -> bool {
     }
     let [first, second, third] =
         [dots, after_first, after_second].map(|dots| dots.trailing_zeros() as usize / 8);
-    let octets = [(0, first), (first + 1, second), (second + 1, third), (third + 1, bytes.len())];
-    octets.iter().fold(true, |holds, (start, end)| holds & octet_ok(digits, *start, *end))
+    let octets = [
+        (0, first),
+        (first + 1, second),
+        (second + 1, third),
+        (third + 1, bytes.len()),
+    ];
+    octets.iter().fold(true, |holds, (start, end)| {
+        holds & octet_ok(digits, *start, *end)
+    })
 }
 
 /// True if the digits from `start` to `end` are a number of at most 255 without a leading
@@ -72,7 +79,10 @@ fn little_endian(bytes: &[u8]) -> u128 {
         let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
         return u128::from(first) | u128::from(last) << (8 * (bytes.len() - 8));
     }
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte))
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |word, byte| word << 8 | u128::from(*byte))
 }
 
 #[inline(never)]

@@ -7,7 +7,6 @@
 //! admitted batch is walked once.
 
 mod emit;
-mod fields;
 mod judge;
 mod walk;
 

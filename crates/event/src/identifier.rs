@@ -36,12 +36,19 @@ fn matches(bytes: &[u8], is_rest: impl Fn(u8) -> bool + Copy) -> bool {
     }
     // The last chunk overlaps the one before it, so that no bytes are left over.
     if let Some(last) = bytes.last_chunk::<16>() {
-        return all(last, is_rest) && bytes.as_chunks().0.iter().all(|chunk| all::<16>(chunk, is_rest));
+        return all(last, is_rest)
+            && bytes
+                .as_chunks()
+                .0
+                .iter()
+                .all(|chunk| all::<16>(chunk, is_rest));
     }
     if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
         return all(first, is_rest) & all(last, is_rest);
     }
-    bytes.iter().fold(true, |holds, byte| holds & is_rest(*byte))
+    bytes
+        .iter()
+        .fold(true, |holds, byte| holds & is_rest(*byte))
 }
 
 #[inline(always)]

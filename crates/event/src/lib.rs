@@ -21,6 +21,7 @@ mod quarantined;
 mod records;
 mod text;
 mod time;
+mod values;
 mod verdict;
 mod view;
 pub mod wire;

@@ -1,12 +1,13 @@
 //! The wire format of protobuf, read in place.
 //!
-//! A [`Cursor`] stands in a message within a body and hands out keys, numbers and slices.
+//! A [`Cursor`] stands in a message and hands out keys, numbers and slices.
 //! A *key* is a field's number and wire type as on the wire: `number << 3 | type`; it comes
 //! out the same however many bytes it was spelled with, so that one `match` on keys sees
 //! every spelling (I9).
 
 use crate::limits::GROUP_DEPTH_MAX;
 use crate::text;
+use crate::values;
 
 /// Wire type of integers and enums.
 pub const VARINT: u32 = 0;
@@ -54,154 +55,96 @@ pub enum Malformed {
     Text,
 }
 
-/// A place in a message within a body.
+/// A place in a message: what is left of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
-    body: &'a [u8],
-    at: usize,
-    end: usize,
+    rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    /// At the start of the message that `body` is.
-    #[inline]
-    pub fn new(body: &'a [u8]) -> Self {
-        Self {
-            body,
-            at: 0,
-            end: body.len(),
-        }
+    /// At the start of the message that `bytes` are.
+    #[inline(always)]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
     }
 
     /// True at the end of the message.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.at >= self.end
-    }
-
-    /// The place in the body, in bytes.
-    #[inline(always)]
-    pub fn position(&self) -> usize {
-        self.at
-    }
-
-    /// The bytes of the body from `start` to here. `start` is an earlier position.
-    #[inline(always)]
-    pub fn since(&self, start: usize) -> &'a [u8] {
-        &self.body[start..self.at]
-    }
-
-    /// The bytes of the message that are left.
-    #[inline]
-    pub fn rest(&self) -> &'a [u8] {
-        &self.body[self.at..self.end]
+        self.rest.is_empty()
     }
 
     /// Bytes of the message that are left.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.end - self.at
+        self.rest.len()
     }
 
-    /// The bytes of the body from `start` to `end`, which were positions before.
+    /// The bytes of the message that are left.
     #[inline(always)]
-    pub fn slice(&self, start: usize, end: usize) -> &'a [u8] {
-        &self.body[start..end]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
     }
 
-    /// Steps over `length` bytes of the message; gives where they start and how many they are.
-    #[inline(always)]
-    fn step_over(&mut self, length: u64) -> Result<(usize, usize), Malformed> {
-        if length > (self.end - self.at) as u64 {
-            return Err(Malformed::Truncated);
-        }
-        let start = self.at;
-        self.at += length as usize;
-        Ok((start, length as usize))
-    }
-
-    /// What is left of the message before `start` and after `end`, which lie in it.
-    #[inline(always)]
-    pub fn around(&self, start: usize, end: usize) -> (&'a [u8], &'a [u8]) {
-        (&self.body[self.at..start], &self.body[end..self.end])
+    /// The bytes between here and `later`, which is the same cursor moved on.
+    #[inline]
+    pub fn until(&self, later: Self) -> &'a [u8] {
+        &self.rest[..self.rest.len() - later.rest.len()]
     }
 
     /// The next field's key.
     #[inline(always)]
     pub fn key(&mut self) -> Result<u32, Malformed> {
         // Field numbers up to 15, spelled as they should be; 0 to 7 would be field number 0.
-        if let Some(byte) = self.peek()
+        if let Some((&byte, behind)) = self.rest.split_first()
             && byte < 0x80
             && byte > 7
         {
-            self.at += 1;
+            self.rest = behind;
             return Ok(u32::from(byte));
         }
-        let (key, at) = long_key(self.body, self.at, self.end)?;
-        self.at = at;
+        let (key, behind) = long_key(self.rest)?;
+        self.rest = behind;
         Ok(key)
     }
 
     /// An integer.
     #[inline(always)]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
-        if let Some(byte) = self.peek()
-            && byte < 0x80
-        {
-            self.at += 1;
-            return Ok(u64::from(byte));
-        }
-        let (value, at) = long_varint(self.body, self.at, self.end)?;
-        self.at = at;
+        let (value, behind) = values::number(self.rest).ok_or_else(|| number_fault(self.rest))?;
+        self.rest = behind;
         Ok(value)
-    }
-
-    /// The next byte of the message, if there is one.
-    #[inline(always)]
-    fn peek(&self) -> Option<u8> {
-        match self.body.get(self.at) {
-            Some(byte) if self.at < self.end => Some(*byte),
-            _ => None,
-        }
-    }
-
-    /// Reads a length and steps over that many bytes; gives where they start and how many
-    /// they are. They lie within this message.
-    #[inline(always)]
-    fn range(&mut self) -> Result<(usize, usize), Malformed> {
-        let length = self.varint()?;
-        self.step_over(length)
     }
 
     /// A length-delimited field's bytes.
     #[inline(always)]
     pub fn block(&mut self) -> Result<&'a [u8], Malformed> {
-        let (start, length) = self.range()?;
-        Ok(&self.body[start..start + length])
+        let (bytes, behind) = values::block(self.rest).ok_or_else(|| block_fault(self.rest))?;
+        self.rest = behind;
+        Ok(bytes)
     }
 
     /// A string field's bytes, which are UTF-8.
     #[inline(always)]
     pub fn utf8(&mut self) -> Result<&'a [u8], Malformed> {
         let bytes = self.block()?;
-        if text::utf8_ok(bytes) { Ok(bytes) } else { Err(Malformed::Text) }
+        if text::utf8_ok(bytes) {
+            Ok(bytes)
+        } else {
+            Err(Malformed::Text)
+        }
     }
 
     /// A string field.
-    #[inline]
+    #[inline(always)]
     pub fn text(&mut self) -> Result<&'a str, Malformed> {
         text::text(self.block()?).ok_or(Malformed::Text)
     }
 
     /// A submessage: a cursor at its start.
     #[inline(always)]
-    pub fn message(&mut self) -> Result<Cursor<'a>, Malformed> {
-        let (start, length) = self.range()?;
-        Ok(Cursor {
-            body: self.body,
-            at: start,
-            end: start + length,
-        })
+    pub fn message(&mut self) -> Result<Self, Malformed> {
+        self.block().map(Self::new)
     }
 
     /// Steps over the value of an unknown field, whose key was just read.
@@ -232,15 +175,12 @@ impl<'a> Cursor<'a> {
     fn skip_value(&mut self, wire_type: u32) -> Result<(), Malformed> {
         let fixed = match wire_type {
             VARINT => return self.varint().map(|_| ()),
-            BLOCK => return self.range().map(|_| ()),
+            BLOCK => return self.block().map(|_| ()),
             FIXED32 => 4,
             FIXED64 => 8,
             _ => return Err(Malformed::Key),
         };
-        if self.end - self.at < fixed {
-            return Err(Malformed::Truncated);
-        }
-        self.at += fixed;
+        self.rest = self.rest.get(fixed..).ok_or(Malformed::Truncated)?;
         Ok(())
     }
 
@@ -266,61 +206,35 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A key of more than one byte, or a bad one: the key, and the place behind it.
+/// A key of more than one byte, or a bad one: the key, and what is behind it.
 #[inline(never)]
-fn long_key(body: &[u8], at: usize, end: usize) -> Result<(u32, usize), Malformed> {
-    let (key, at) = long_varint(body, at, end)?;
+fn long_key(rest: &[u8]) -> Result<(u32, &[u8]), Malformed> {
+    let (key, behind) = values::number(rest).ok_or_else(|| number_fault(rest))?;
     match u32::try_from(key) {
-        Ok(key) if key > 7 => Ok((key, at)),
+        Ok(key) if key > 7 => Ok((key, behind)),
         _ => Err(Malformed::Key),
     }
 }
 
-/// An integer of any length: the integer, and the place behind it. Eight bytes at once if the
-/// body goes on for so long.
-#[inline(always)]
-fn long_varint(body: &[u8], at: usize, end: usize) -> Result<(u64, usize), Malformed> {
-    /// The bit of each byte that says that another follows.
-    const MORE: u64 = 0x8080_8080_8080_8080;
-    if let Some(chunk) = body.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*chunk);
-        let stops = !word & MORE;
-        if stops != 0 {
-            let behind = at + (stops.trailing_zeros() as usize / 8 + 1);
-            if behind > end {
-                return Err(Malformed::Truncated);
-            }
-            // What lies behind the first stop is cleared, then seven bits a byte close up.
-            return Ok((close_up(word & (stops ^ (stops - 1))), behind));
-        }
+/// Why `rest` begins with no integer.
+#[cold]
+fn number_fault(rest: &[u8]) -> Malformed {
+    // Nine bytes that all say that another follows leave one bit, and a tenth that holds it.
+    let ends = rest.iter().take(10).any(|byte| *byte < 0x80);
+    if ends || rest.len() >= 10 {
+        Malformed::Integer
+    } else {
+        Malformed::Truncated
     }
-    slow_varint(body, at, end)
 }
 
-/// The low seven bits of each of eight bytes, as one number.
-#[inline(always)]
-fn close_up(bytes: u64) -> u64 {
-    let pairs = (bytes & 0x007f_007f_007f_007f) | (bytes & 0x7f00_7f00_7f00_7f00) >> 1;
-    let fours = (pairs & 0x0000_3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;
-    (fours & 0x0fff_ffff) | (fours & 0x0fff_ffff_0000_0000) >> 4
-}
-
-/// An integer byte by byte: near the body's end, or of nine or ten bytes.
-#[inline(never)]
-fn slow_varint(body: &[u8], at: usize, end: usize) -> Result<(u64, usize), Malformed> {
-    let bytes = body.get(at..end).ok_or(Malformed::Truncated)?;
-    let mut value = 0;
-    for (index, byte) in bytes.iter().enumerate() {
-        // The tenth byte holds the 64th bit and nothing else.
-        if index == 9 && *byte > 1 {
-            return Err(Malformed::Integer);
-        }
-        value |= u64::from(byte & 0x7f) << (7 * index);
-        if *byte < 0x80 {
-            return Ok((value, at + index + 1));
-        }
+/// Why `rest` begins with no block.
+#[cold]
+fn block_fault(rest: &[u8]) -> Malformed {
+    match values::number(rest) {
+        Some(_) => Malformed::Truncated,
+        None => number_fault(rest),
     }
-    Err(Malformed::Truncated)
 }
 
 /// A bit for each field number given, for [`Cursor::skip_unknown`].

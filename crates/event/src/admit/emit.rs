@@ -137,11 +137,11 @@ pub(super) fn each_field<'a>(
     mut each: impl FnMut(u32, &'a [u8], Cursor<'a>) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
     while !cursor.is_empty() {
-        let start = cursor.position();
+        let field = cursor;
         let key = cursor.key()?;
         let value = cursor;
         cursor = cursor.skip(key)?;
-        each(key, cursor.since(start), value)?;
+        each(key, field.until(cursor), value)?;
     }
     Ok(())
 }

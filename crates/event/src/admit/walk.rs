@@ -9,12 +9,12 @@
 //! and it gives the bits back by value. None is "not admitted quickly", whatever the reason;
 //! the judge finds that. So a field is two loads, a length and a rule.
 
-use super::fields::{block, number, skip_unknown, text};
 use crate::address::address_ok;
 use crate::identifier::identifier_ok;
 use crate::limits;
 use crate::text::utf8_ok;
 use crate::time::Timestamp;
+use crate::values::{block, number, text};
 use crate::view::{CLASS_AUTHENTICATION, EventView};
 use crate::wire::{Cursor, known};
 
@@ -171,7 +171,10 @@ impl Walk {
     ) -> Option<u32> {
         self.scattered |= self.origin.end != 0;
         self.origin = place;
-        self.kept_origin = Stretch { start: place.end - message.len(), end: place.end };
+        self.kept_origin = Stretch {
+            start: place.end - message.len(),
+            end: place.end,
+        };
         if message == memory.origin {
             // What its fields' rules were before stays: if broken by an origin before this
             // one, the judge merges them.
@@ -203,6 +206,16 @@ impl Walk {
             _ => skip_unknown(field, EVENT),
         }
     }
+}
+
+/// What is behind an unknown field, whose key `field` begins with. None if its number is one
+/// of `known` (a bit per number, below 64): it is then of another wire type, or its key is
+/// spelled with more bytes than it needs.
+#[inline(never)]
+fn skip_unknown(field: &[u8], known: u64) -> Option<&[u8]> {
+    let mut cursor = Cursor::new(field);
+    let key = cursor.key().ok()?;
+    Some(cursor.skip_unknown(key, known).ok()?.rest())
 }
 
 #[inline(always)]
@@ -326,7 +339,10 @@ fn collection(message: &[u8], mut broken: u32) -> Option<u32> {
             key::BLOCK_1 => {
                 let (collector, behind) = text(behind)?;
                 let long = collector.len() > limits::COLLECTOR_BYTES_MAX;
-                (behind, set(broken, rule::COLLECTOR, collector.is_empty() || long))
+                (
+                    behind,
+                    set(broken, rule::COLLECTOR, collector.is_empty() || long),
+                )
             }
             key::BLOCK_2 => limited(behind, rule::SOURCE, limits::SOURCE_BYTES_MAX, broken)?,
             key::NUMBER_3 => (number(behind)?.1, broken),
@@ -370,7 +386,10 @@ fn authentication(message: &[u8], mut broken: u32) -> Option<u32> {
                 let max = limits::RAW_RECORD_BYTES_MAX;
                 limited(behind, rule::RAW_RECORD, max, broken)?
             }
-            _ => (skip_unknown(rest, known(&[1, 2, 3, 4, 5, 6, 7, 15]))?, broken),
+            _ => (
+                skip_unknown(rest, known(&[1, 2, 3, 4, 5, 6, 7, 15]))?,
+                broken,
+            ),
         };
     }
     Some(broken)
@@ -382,9 +401,12 @@ fn user(message: &[u8], mut broken: u32) -> Option<u32> {
     while let Some((&key, behind)) = rest.split_first() {
         (rest, broken) = match key {
             key::BLOCK_1 => limited(behind, rule::USER_NAME, limits::USER_NAME_BYTES_MAX, broken)?,
-            key::BLOCK_2 => {
-                limited(behind, rule::USER_DOMAIN, limits::USER_DOMAIN_BYTES_MAX, broken)?
-            }
+            key::BLOCK_2 => limited(
+                behind,
+                rule::USER_DOMAIN,
+                limits::USER_DOMAIN_BYTES_MAX,
+                broken,
+            )?,
             key::BLOCK_3 => limited(behind, rule::USER_UID, limits::USER_UID_BYTES_MAX, broken)?,
             _ => (skip_unknown(rest, known(&[1, 2, 3]))?, broken),
         };
@@ -397,9 +419,12 @@ fn service(message: &[u8], mut broken: u32) -> Option<u32> {
     let mut rest = message;
     while let Some((&key, behind)) = rest.split_first() {
         (rest, broken) = match key {
-            key::BLOCK_1 => {
-                limited(behind, rule::SERVICE_NAME, limits::SERVICE_NAME_BYTES_MAX, broken)?
-            }
+            key::BLOCK_1 => limited(
+                behind,
+                rule::SERVICE_NAME,
+                limits::SERVICE_NAME_BYTES_MAX,
+                broken,
+            )?,
             key::BLOCK_2 => {
                 let max = limits::SERVICE_PROTOCOL_BYTES_MAX;
                 limited(behind, rule::SERVICE_PROTOCOL, max, broken)?
