@@ -31,8 +31,8 @@ fn ipv4_ok(bytes: &[u8]) -> bool {
     }
     // With every byte under 0x80, no byte's sum carries into the next. A high bit says: not a
     // dot; not a digit. The bytes behind the address are zero, which is neither.
-    let not_dots = ((word ^ ONES * u128::from(b'.')) + ONES * 0x7f) & HIGH_BITS;
-    let digits = word ^ ONES * u128::from(b'0');
+    let not_dots = ((word ^ (ONES * u128::from(b'.'))) + ONES * 0x7f) & HIGH_BITS;
+    let digits = word ^ (ONES * u128::from(b'0'));
     let not_digits = (digits + ONES * (0x80 - 10)) & HIGH_BITS;
     let dots = not_dots ^ HIGH_BITS;
     if not_digits != dots | HIGH_BITS << (8 * bytes.len()) {
