@@ -228,6 +228,10 @@ proptest! {
             }
             let runs = bed.repeats().index.set().runs.len();
             prop_assert_eq!(bed.run_files(), runs, "a file per committed run, none else");
+            let listed = bed.state.as_ref().unwrap().prefix("repeats", b"young/").unwrap().len();
+            let young_ids = bed.repeats().index.set().young.len() as u64;
+            prop_assert!(listed as u64 <= young_ids, "ids that are in a run leave the state");
+            prop_assert!(young_ids < SMALL.young_ids_max);
             for (id, stored_ms) in &model.stored_ms {
                 let known = bed.repeats.as_ref().unwrap().reader().contains(bed.hash(*id));
                 prop_assert!(known.unwrap() || now_ms - stored_ms > WINDOW_MS, "{}", id);
