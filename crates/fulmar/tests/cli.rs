@@ -1,0 +1,243 @@
+//! The command line beside no server: exit codes, configuration, files, secrets.
+
+#![allow(clippy::unwrap_used)]
+
+mod server;
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use server::Folder;
+
+#[test]
+fn wrong_usage_is_64_on_standard_error_and_help_is_an_answer() {
+    let folder = Folder::new();
+    for args in [
+        &["frobnicate"][..],
+        &["serve", "--colour"],
+        &["keys", "create"],
+        &[],
+    ] {
+        let ran = folder.run(args);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{args:?}");
+        assert!(!ran.stderr.is_empty(), "{args:?}");
+    }
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["serve", "--help"],
+        &["keys", "--help"],
+    ] {
+        let ran = folder.run(args);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{args:?}");
+        assert!(!ran.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn every_command_teaches_with_an_example() {
+    let folder = Folder::new();
+    let commands = [
+        "serve",
+        "init",
+        "send",
+        "query",
+        "status",
+        "verify",
+        "drain",
+        "log",
+        "lake",
+        "quarantine",
+        "projects",
+        "keys",
+        "agents",
+        "pki",
+        "config",
+        "completions",
+    ];
+    for command in commands {
+        let help = folder.done(&[command, "--help"]);
+        assert!(help.contains("Example"), "{command}:\n{help}");
+    }
+}
+
+#[test]
+fn all_problems_of_a_configuration_are_told_at_once_and_nothing_is_touched() {
+    let folder = Folder::new();
+    let file = folder.write(
+        "fulmar.toml",
+        "[public]\nadress = \"x\"\naddress = \"0.0.0.0:8080\"\n[log]\npartitions = 0\n",
+    );
+    for args in [vec!["config", "check"], vec!["serve"]] {
+        let args = [args, vec!["--config", file.as_str()]].concat();
+        let ran = folder.run(&args);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{args:?}");
+        for told in [
+            "has 3 problems",
+            "no key `public.adress`; did you mean `public.address`?",
+            "log.partitions is `0`, but takes a number from 1 to 1000",
+            "public.address 0.0.0.0:8080 can be reached from outside",
+        ] {
+            assert!(
+                ran.stderr.contains(told),
+                "{args:?}: {told}\n{}",
+                ran.stderr
+            );
+        }
+        assert!(!folder.data().exists());
+    }
+}
+
+#[test]
+fn what_config_prints_is_a_configuration_and_says_where_each_value_came_from() {
+    let folder = Folder::new();
+    let mut command = folder.command(&["config", "print", "--set", "log.partitions=4"]);
+    command.env("FULMAR_SERVER_ID", "edge-1");
+    let ran = server::Ran::of(command);
+    let file = folder.write("printed.toml", &ran.stdout);
+    let printed = folder.json(&["config", "print", "--json", "--config", &file]);
+    let value = |key: &str| {
+        let rows = printed.as_array().unwrap();
+        let row = rows.iter().find(|row| row["key"] == key).unwrap();
+        (
+            row["value"].to_string(),
+            row["source"].as_str().unwrap().to_owned(),
+        )
+    };
+    assert_eq!(value("log.partitions"), ("4".to_owned(), "file".to_owned()));
+    assert_eq!(
+        value("server.id"),
+        ("\"edge-1\"".to_owned(), "file".to_owned())
+    );
+    assert_eq!(value("keys.admin").1, "default", "secrets are not printed");
+    assert!(
+        folder
+            .done(&["config", "reference"])
+            .contains("| `log.partitions` | 1 to 1000 | `16` |")
+    );
+}
+
+#[test]
+fn a_folder_without_data_is_wrong_usage() {
+    let folder = Folder::new();
+    for args in [
+        &["status"][..],
+        &["query", "select 1"],
+        &["verify"],
+        &["keys", "list"],
+    ] {
+        let ran = folder.run(args);
+        assert_eq!(ran.code, Some(64), "{args:?}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("fulmar serve"),
+            "{args:?}: {}",
+            ran.stderr
+        );
+    }
+    let sshd = Folder::sample("sshd.log");
+    let ran = folder.run(&["send", "--door", "agents", "--format", "sshd", &sshd]);
+    assert_eq!(ran.code, Some(64), "{}", ran.stderr);
+}
+
+#[test]
+fn a_folder_that_another_process_holds_is_75() {
+    let folder = Folder::new();
+    folder.done(&["init"]);
+    let _lock = fulmar_log::lock_folder(&folder.data()).unwrap();
+    for args in [
+        &["status"][..],
+        &["query", "select 1"],
+        &["verify"],
+        &["init"],
+        &["serve"],
+    ] {
+        let ran = folder.run(args);
+        assert_eq!(ran.code, Some(75), "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_folder_of_a_newer_version_is_refused_by_name() {
+    let folder = Folder::new();
+    folder.done(&["init"]);
+    std::fs::write(folder.data().join("VERSION"), "fulmar data format 99\n").unwrap();
+    for args in [&["serve"][..], &["status"], &["init"]] {
+        let ran = folder.run(args);
+        assert_eq!(ran.code, Some(1), "{args:?}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("data format 99"),
+            "{args:?}: {}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn secrets_are_private_files_and_never_printed_into_a_pipe() {
+    let folder = Folder::new();
+    let mut said = folder.run(&["init"]).all();
+    said += &folder.run(&["keys", "create", "shop"]).all();
+    said += &folder.run(&["keys", "rotate", "shop"]).all();
+    said += &folder.run(&["keys", "list"]).all();
+    said += &folder.run(&["keys", "list", "--json"]).all();
+    said += &folder.run(&["pki", "agent", "web-1"]).all();
+    let mut secrets = 0;
+    for name in ["keys", "pki", "pki/agents"] {
+        for entry in std::fs::read_dir(folder.data().join(name)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                continue;
+            }
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o600, "{}", path.display());
+            if path.extension().is_some_and(|extension| extension == "key") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let longest = text.lines().max_by_key(|line| line.len()).unwrap();
+                assert!(
+                    longest.len() > 40 && !said.contains(longest),
+                    "{}",
+                    path.display()
+                );
+                secrets += 1;
+            }
+        }
+    }
+    // ingest, admin, shop; both authorities, server, web-1.
+    assert_eq!(secrets, 7);
+}
+
+#[test]
+fn the_registry_can_be_administered_beside_no_server() {
+    let folder = Folder::new();
+    folder.done(&["init"]);
+    folder.done(&["projects", "create", "shop"]);
+    folder.done(&["agents", "register", "web-1", "--project", "shop"]);
+    folder.done(&["agents", "disable", "web-1"]);
+    let agents = folder.json(&["agents", "list", "--json"]);
+    assert_eq!(agents[0]["agent"], "web-1");
+    assert_eq!(
+        (&agents[0]["project"], &agents[0]["state"]),
+        (&"shop".into(), &"disabled".into())
+    );
+    folder.done(&["agents", "revoke", "web-1"]);
+    let again = folder.run(&["agents", "enable", "web-1"]);
+    assert_eq!(again.code, Some(1));
+    assert!(
+        again.stderr.contains("revoked, which is final"),
+        "{}",
+        again.stderr
+    );
+    let projects = folder.json(&["projects", "list", "--json"]);
+    let names: Vec<&str> = projects
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| p["project"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["default", "shop"]);
+}
+
+#[test]
+fn completions_are_of_this_program() {
+    let folder = Folder::new();
+    assert!(folder.done(&["completions", "bash"]).contains("_fulmar"));
+}
