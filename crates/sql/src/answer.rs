@@ -16,6 +16,10 @@ use crate::value::Reader;
 /// formatting.
 const WRITE_BYTES: usize = 64 << 10;
 
+/// Rows of a group in a Parquet answer: each thread holds a group, and 32 Ki rows of 1 KiB
+/// are 32 MiB.
+const PARQUET_ROWS: usize = 32 << 10;
+
 /// Prints the rows of `request.sql`, which has been examined.
 pub fn print(
     connection: &Connection,
@@ -79,7 +83,7 @@ fn print_parquet(
     connection.execute_batch(&view).map_err(fail)?;
     let copy = format!(
         "COPY (FROM temp.fulmar_answer) TO {}
-         (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)",
+         (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {PARQUET_ROWS}, USE_TMP_FILE false)",
         text_literal(STDOUT_PATH)
     );
     connection.execute_batch(&copy).map_err(fail)

@@ -55,9 +55,12 @@ fn confinement(request: &Request) -> Result<String, Failure> {
         }
         None => ("''".to_string(), 0),
     };
-    // Times are shown in UTC, so days and hours are cut in UTC as well.
+    // Times are shown in UTC, so days and hours are cut in UTC as well. Rows come as they
+    // are read unless the statement orders them: holding them back to keep the files'
+    // order would cost the memory of a whole answer.
     Ok(format!(
         "SET TimeZone = 'UTC';
+         SET preserve_insertion_order = false;
          SET temp_directory = {temp};
          SET max_temp_directory_size = '{temp_bytes}B';
          SET allowed_paths = [{}];
@@ -104,6 +107,13 @@ pub fn create_views(
 
 /// The columns that at least one file has: older files may lack newer columns.
 fn columns_present(connection: &Connection, table: &Table) -> duckdb::Result<BTreeSet<String>> {
+    if table.equal_columns {
+        return Ok(table
+            .columns
+            .iter()
+            .map(|column| column.name.clone())
+            .collect());
+    }
     let mut describe =
         connection.prepare(&format!("DESCRIBE SELECT * FROM {}", read_files(table)))?;
     let names = describe.query_map([], |row| row.get::<_, String>(0))?;
@@ -139,7 +149,12 @@ fn select_nothing(table: &Table) -> String {
 
 fn read_files(table: &Table) -> String {
     let files: Vec<String> = table.files.iter().map(|path| text_literal(path)).collect();
-    format!("read_parquet([{}], union_by_name = true)", files.join(", "))
+    // Uniting by name reads the footer of every file before the first row.
+    let unite = !table.equal_columns;
+    format!(
+        "read_parquet([{}], union_by_name = {unite})",
+        files.join(", ")
+    )
 }
 
 /// `'…'` with quotes doubled: the only sign that SQL's plain strings know.

@@ -61,6 +61,9 @@ pub struct Table {
     /// The columns, in order; empty takes the files' own.
     #[serde(default)]
     pub columns: Vec<Column>,
+    /// Every file has exactly these columns.
+    #[serde(default)]
+    pub equal_columns: bool,
     /// The column that names the project; a table without one is not shown to a project.
     #[serde(default)]
     pub project_column: Option<String>,
@@ -137,6 +140,9 @@ impl Request {
             }
             if table.files.is_empty() && table.columns.is_empty() {
                 return bad(format!("table {name} has neither files nor columns"));
+            }
+            if table.equal_columns && table.columns.is_empty() {
+                return bad(format!("table {name} has equal columns and names none"));
             }
             if let Some(column) = table.columns.iter().find(|c| !plain_type(&c.sql_type)) {
                 return bad(format!("{:?} is no type of a column", column.sql_type));

@@ -6,12 +6,15 @@ use arrow_schema::{DataType, Schema, TimeUnit};
 use serde::Serialize;
 
 use super::QueryError;
+use crate::lake::Snapshot;
+use crate::tables::Table;
 
 /// One table of a query: the files of a snapshot and the columns that the table has.
 #[derive(Debug, Clone, Serialize)]
 pub struct QueryTable {
     pub(super) files: Vec<String>,
     columns: Vec<QueryColumn>,
+    equal_columns: bool,
     project_column: Option<String>,
 }
 
@@ -54,8 +57,25 @@ impl QueryTable {
         Ok(QueryTable {
             files: names,
             columns,
+            equal_columns: false,
             project_column: project_column.map(str::to_string),
         })
+    }
+
+    /// A table as a snapshot has it.
+    pub fn of_snapshot(snapshot: &Snapshot, table: Table) -> Result<QueryTable, QueryError> {
+        let listed = snapshot.files(table);
+        let files: Vec<PathBuf> = listed
+            .iter()
+            .map(|file| file.path.as_ref().clone())
+            .collect();
+        let project = table.key_columns().project;
+        let mut seen = QueryTable::new(&files, &table.schema(), Some(project))?;
+        // Files of an earlier version lack columns; then every footer has to be read first.
+        seen.equal_columns = listed
+            .iter()
+            .all(|file| file.entry.version == table.version());
+        Ok(seen)
     }
 }
 
