@@ -3,18 +3,17 @@
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.ONESHELL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := build
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 DATA := $(or $(FULMAR_DATA),./fulmar-data)
-# The seed of the sampled crash matrix; CI prints the one it took.
-SEED ?= 1
 # One selection of packages and features for build, test and lint: cargo unites features
 # over what is selected, so another selection would compile dependencies a second time.
 SELECT := --workspace --locked
+# The tests that need the fault hooks compiled in; only our own crates are built for them.
+FAULTS := --features fulmar/faults,fulmar-flow/faults --test kill --test crash_points
 
 .PHONY: build run test bench torture fmt fmt-check lint clean libduckdb help
 
@@ -25,35 +24,36 @@ libduckdb:
 	@scripts/libduckdb >/dev/null
 
 build: libduckdb ## Builds fulmar and fulmar-sql, and leaves both here.
-	@$(CARGO) build $(SELECT) --bins
-	target=$$(cd "$(TARGET)" && pwd)
-	for program in fulmar fulmar-sql; do
-	    ln -sfn "$$target/debug/$$program" $$program
+	$(CARGO) build $(SELECT) --bins
+	@target=$$(cd "$(TARGET)" && pwd); for program in fulmar fulmar-sql; do \
+	    ln -sfn "$$target/debug/$$program" $$program; \
 	done
 
 run: build ## Builds, then serves from ./fulmar-data (or FULMAR_DATA).
 	@exec ./fulmar serve --data "$(DATA)"
 
-test: libduckdb ## Runs every test.
-	@$(CARGO) test $(SELECT)
+test: libduckdb ## Runs every test, a seeded sample of the crash matrix among them.
+	$(CARGO) test $(SELECT)
+	$(CARGO) test $(SELECT) $(FAULTS)
 
 bench: build ## Measures the hot path and the ingest, each beside its control.
-	@./fulmar bench hotpath
+	./fulmar bench hotpath
 	./fulmar bench ingest
 
-torture: build ## Runs the whole crash matrix: every kill point, many random kills.
-	@FULMAR_TORTURE=all $(CARGO) test $(SELECT) -- --include-ignored
+torture: build ## Runs the whole crash matrix: every kill point, and many random kills.
+	FULMAR_TORTURE=all $(CARGO) test $(SELECT) $(FAULTS)
+	FULMAR_TORTURE=all $(CARGO) test $(SELECT) --test crash -- --nocapture
 
 fmt: ## Formats the code.
-	@$(CARGO) fmt --all
+	$(CARGO) fmt --all
 
 fmt-check:
-	@$(CARGO) fmt --all --check
+	$(CARGO) fmt --all --check
 
 lint: libduckdb ## Checks format and lints, as CI does first.
-	@$(CARGO) fmt --all --check
+	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(SELECT) --all-targets -- -D warnings
 
 clean: ## Removes what was built, not the data.
-	@$(CARGO) clean
+	$(CARGO) clean
 	rm -f fulmar fulmar-sql

@@ -189,7 +189,11 @@ mod tests {
     fn what_could_leave_its_place_in_the_sql_is_refused() {
         let with = |tables: &str| {
             format!(
-                r#"{{"sql":"","format":"csv","memory_bytes":134217728,"timeout_ms":5,"tables":{tables}}}"#
+                concat!(
+                    r#"{{"sql":"","format":"csv","memory_bytes":134217728,"timeout_ms":5,"#,
+                    r#""tables":{}}}"#
+                ),
+                tables
             )
         };
         let columns = |sql_type: &str| {
