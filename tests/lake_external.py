@@ -80,6 +80,11 @@ class Server:
     def send(self, door, form, path, *more):
         self.run("send", "--door", door, "--format", form, *more, path)
 
+    def compact(self):
+        # A query waits until what was acknowledged is stored; only then it is compacted.
+        self.run("query", "SELECT 1")
+        self.run("lake", "compact")
+
     def rows(self, table):
         sql = f"SELECT {', '.join(COLUMNS)} FROM {table}"
         answer = json.loads(self.run("query", "--format", "json", sql))
@@ -115,6 +120,7 @@ def read_while_replaced(server, name, read, events):
         line = {"type": "turn", "id": f"{name}-{turn}", "data": {"turn": turn}}
         more.write_text(json.dumps(line) + "\n")
         server.send("events", "ndjson", more)
+        server.run("query", "SELECT 1")
         compaction = subprocess.Popen(
             [server.program, "lake", "compact", "--data", server.data],
             stdout=subprocess.DEVNULL,
@@ -143,11 +149,11 @@ def main():
         server.send("agents", "sshd", samples / "sshd.log", "--rebase")
         server.send("events", "combined", samples / "access.log", "--rebase")
         server.send("events", "ndjson", samples / "events.ndjson")
-        server.run("lake", "compact")
+        server.compact()
         for name, read in readers().items():
             compare(server, name, read)
             read_while_replaced(server, name, read, "messages")
-            server.run("lake", "compact")
+            server.compact()
             compare(server, name, read)
     finally:
         status = server.stop()
