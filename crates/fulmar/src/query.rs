@@ -63,16 +63,8 @@ pub fn request(lake: &Lake, body: &QueryBody) -> Result<QueryRequest, QueryError
     let snapshot = lake.snapshot();
     let mut tables = BTreeMap::new();
     for table in Table::ALL {
-        let files: Vec<_> = snapshot
-            .files(table)
-            .iter()
-            .map(|file| file.path.as_ref().clone())
-            .collect();
-        let project = Some(table.key_columns().project);
-        tables.insert(
-            table.name().to_owned(),
-            QueryTable::new(&files, &table.schema(), project)?,
-        );
+        let seen = QueryTable::of_snapshot(&snapshot, table)?;
+        tables.insert(table.name().to_owned(), seen);
     }
     Ok(QueryRequest {
         sql: body.sql.clone(),

@@ -1,13 +1,16 @@
 //! The repository's own shape: bounds that keep it readable, and words that stay out.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Lines of a source file; what is longer has two reasons to change.
 const FILE_LINES_MAX: usize = 500;
-/// Lines of a function: what fits a screen.
+/// Lines of a function: what fits a screen. A test may be longer: a table of cases is as long
+/// as its cases.
 const FUNCTION_LINES_MAX: usize = 70;
-/// Columns of a line of source.
+/// Columns of a line of source, unless it holds a text that cannot be broken.
 const LINE_COLUMNS_MAX: usize = 100;
 
 /// Folders that are not ours to judge: built, fetched or made by a run.
@@ -55,7 +58,8 @@ fn files() -> Vec<PathBuf> {
 }
 
 fn is_source(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "rs" || extension == "py")
+    path.extension()
+        .is_some_and(|extension| extension == "rs" || extension == "py")
 }
 
 fn text_of(path: &Path) -> Option<String> {
@@ -63,7 +67,10 @@ fn text_of(path: &Path) -> Option<String> {
 }
 
 fn shown(path: &Path) -> String {
-    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+    path.strip_prefix(root())
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }
 
 fn assert_none(what: &str, faults: &[String]) {
@@ -81,7 +88,7 @@ fn files_and_lines_are_short() {
         }
         for (number, line) in text.lines().enumerate() {
             let columns = line.chars().count();
-            if columns > LINE_COLUMNS_MAX {
+            if columns > LINE_COLUMNS_MAX && !line.contains('"') {
                 faults.push(format!("{}:{}: {columns} columns", shown(path), number + 1));
             }
         }
@@ -92,7 +99,10 @@ fn files_and_lines_are_short() {
 #[test]
 fn functions_fit_a_screen() {
     let mut faults = Vec::new();
-    for path in files().iter().filter(|path| path.extension().is_some_and(|e| e == "rs")) {
+    for path in files()
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "rs"))
+    {
         let Some(text) = text_of(path) else { continue };
         for (name, line, length) in functions(&text) {
             if length > FUNCTION_LINES_MAX {
@@ -111,12 +121,18 @@ fn functions(text: &str) -> Vec<(String, usize, usize)> {
     for (start, line) in lines.iter().enumerate() {
         let code = line.trim_start();
         let indent = line.len() - code.len();
-        let Some(name) = function_name(code) else { continue };
+        let Some(name) = function_name(code) else {
+            continue;
+        };
         let ends = |line: &&str| {
             let code = line.trim_start();
             line.len() - code.len() == indent && (code.starts_with('}') || code.ends_with(';'))
         };
-        if code.ends_with('}') || code.ends_with(';') {
+        let attribute = start
+            .checked_sub(1)
+            .map_or("", |before| lines[before].trim_start());
+        let is_test = attribute.starts_with("#[") && attribute.contains("test");
+        if is_test || code.ends_with('}') || code.ends_with(';') {
             continue;
         }
         if let Some(length) = lines[start + 1..].iter().position(ends) {
@@ -150,6 +166,7 @@ fn functions_are_measured() {
         "fn a() {\n    1\n}\n\nimpl X {\n",
         "    pub(super) async fn b(\n        x: u8,\n    ) -> u8 {\n        x\n    }\n",
         "    fn c(&self) -> u8;\n}\n",
+        "#[test]\nfn d() {\n}\n",
     );
     let expected = vec![("a".to_string(), 1, 3), ("b".to_string(), 6, 5)];
     assert_eq!(functions(text), expected);

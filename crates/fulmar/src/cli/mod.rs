@@ -30,7 +30,7 @@ use crate::exit::Outcome;
         fulmar serve                                     # everything, with embedded defaults\n  \
         fulmar send --door agents --format sshd --rebase /var/log/auth.log\n  \
         fulmar query \"select auth_outcome, count(*) from security_events group by 1\"\n  \
-        fulmar verify                                    # proves that nothing is lost or doubled\n\n\
+        fulmar verify                                    # proves that nothing is lost\n\n\
         Exit codes: 0 done; 1 failed; 64 usage or configuration; 75 the folder is locked and no\n\
         server answers. `send`: 2 some refused. `verify`: 10 damage, 11 lost, 12 doubled, 13 foreign."
 )]

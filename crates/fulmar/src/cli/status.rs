@@ -45,9 +45,13 @@ impl StatusArgs {
 
 /// The status for a person.
 fn text(status: &Value) -> Result<String, Failure> {
-    let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    let count = |value: &Value| value.as_u64().unwrap_or(0);
-    let size = |value: &Value| rounded(count(value));
+    let mut lines = whole_lines(status);
+    lines.extend(part_lines(status));
+    Ok(lines.join("\n"))
+}
+
+/// What holds for the server as a whole.
+fn whole_lines(status: &Value) -> Vec<String> {
     let ledger = &status["ledger"];
     let dropped: u64 = ledger["dropped"]
         .as_object()
@@ -65,8 +69,8 @@ fn text(status: &Value) -> Result<String, Failure> {
             word(&status["state"])
         ),
         format!(
-            "ledger    {} logged = {} stored + {} repeats + {} quarantined + {dropped} dropped + {} \
-             backlog ({balanced})",
+            "ledger    {} logged = {} stored + {} repeats + {} quarantined + \
+             {dropped} dropped + {} backlog ({balanced})",
             count(&ledger["logged"]),
             count(&ledger["stored"]),
             count(&ledger["repeats"]),
@@ -103,6 +107,12 @@ fn text(status: &Value) -> Result<String, Failure> {
             size(&repeats["memory_bytes"]),
         ));
     }
+    lines
+}
+
+/// What holds for each table, fold and topic.
+fn part_lines(status: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
     for table in status["lake"]["tables"].as_array().into_iter().flatten() {
         lines.push(format!(
             "table     {}: {} rows in {} files ({} uncompacted), {}",
@@ -137,7 +147,19 @@ fn text(status: &Value) -> Result<String, Failure> {
             topic["damages"].as_array().map_or(0, Vec::len),
         ));
     }
-    Ok(lines.join("\n"))
+    lines
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or("-")
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn size(value: &Value) -> String {
+    rounded(count(value))
 }
 
 /// A size to three figures: exact ones are for programs.

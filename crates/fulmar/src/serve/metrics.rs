@@ -225,6 +225,54 @@ fn encode_writer(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(),
     )
 }
 
+/// What a topic has now: name, help, value.
+const TOPIC_GAUGES: [(&str, &str, Of<JournalStats>); 6] = [
+    (
+        "fulmar_log_end_offset",
+        "One past the last durable record",
+        |s| s.end,
+    ),
+    ("fulmar_log_start_offset", "First record held", |s| s.start),
+    ("fulmar_log_segments", "Segment files", |s| s.segments),
+    ("fulmar_log_size_bytes", "Bytes held", |s| s.bytes),
+    (
+        "fulmar_log_queue_bytes",
+        "Bytes that wait for the disk",
+        |s| s.queue_bytes,
+    ),
+    ("fulmar_log_damages", "Damaged places known", |s| {
+        s.damages.len() as u64
+    }),
+];
+
+/// What a topic has done so far: name, help, value.
+const TOPIC_COUNTERS: [(&str, &str, Of<JournalStats>); 8] = [
+    ("fulmar_log_appends", "Appends made durable", |s| s.appends),
+    ("fulmar_log_records", "Records made durable", |s| s.records),
+    ("fulmar_log_groups", "Group commits", |s| s.groups),
+    ("fulmar_log_syncs", "Syncs that succeeded", |s| s.syncs),
+    (
+        "fulmar_log_sync_failures",
+        "Writes or syncs that failed",
+        |s| s.sync_failures,
+    ),
+    (
+        "fulmar_log_torn_tail_bytes",
+        "Bytes cut as a torn tail",
+        |s| s.torn_tail_bytes,
+    ),
+    (
+        "fulmar_log_refused_full",
+        "Appends refused at a full queue",
+        |s| s.refused_full,
+    ),
+    (
+        "fulmar_log_refused_disk_low",
+        "Appends refused at a low disk",
+        |s| s.refused_disk_low,
+    ),
+];
+
 fn encode_topics(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
     let stats: Vec<JournalStats> = live
         .desk
@@ -238,25 +286,7 @@ fn encode_topics(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(),
             .map(|s| (vec![("topic", s.topic.name())], value(s) as f64))
             .collect()
     };
-    let gauges: [(&str, &str, Of<JournalStats>); 6] = [
-        (
-            "fulmar_log_end_offset",
-            "One past the last durable record",
-            |s| s.end,
-        ),
-        ("fulmar_log_start_offset", "First record held", |s| s.start),
-        ("fulmar_log_segments", "Segment files", |s| s.segments),
-        ("fulmar_log_size_bytes", "Bytes held", |s| s.bytes),
-        (
-            "fulmar_log_queue_bytes",
-            "Bytes that wait for the disk",
-            |s| s.queue_bytes,
-        ),
-        ("fulmar_log_damages", "Damaged places known", |s| {
-            s.damages.len() as u64
-        }),
-    ];
-    for (name, help, value) in gauges {
+    for (name, help, value) in TOPIC_GAUGES {
         gauge(
             encoder,
             Family {
@@ -267,33 +297,7 @@ fn encode_topics(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> Result<(),
             },
         )?;
     }
-    let counters: [(&str, &str, Of<JournalStats>); 8] = [
-        ("fulmar_log_appends", "Appends made durable", |s| s.appends),
-        ("fulmar_log_records", "Records made durable", |s| s.records),
-        ("fulmar_log_groups", "Group commits", |s| s.groups),
-        ("fulmar_log_syncs", "Syncs that succeeded", |s| s.syncs),
-        (
-            "fulmar_log_sync_failures",
-            "Writes or syncs that failed",
-            |s| s.sync_failures,
-        ),
-        (
-            "fulmar_log_torn_tail_bytes",
-            "Bytes cut as a torn tail",
-            |s| s.torn_tail_bytes,
-        ),
-        (
-            "fulmar_log_refused_full",
-            "Appends refused at a full queue",
-            |s| s.refused_full,
-        ),
-        (
-            "fulmar_log_refused_disk_low",
-            "Appends refused at a low disk",
-            |s| s.refused_disk_low,
-        ),
-    ];
-    for (name, help, value) in counters {
+    for (name, help, value) in TOPIC_COUNTERS {
         counter(
             encoder,
             Family {

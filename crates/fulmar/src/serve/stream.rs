@@ -13,8 +13,8 @@ use super::auth::problem;
 /// Pieces that wait for a slow client, 64 KiB each.
 const PIECES_WAITING_MAX: usize = 4;
 
-/// The answer in pieces. What fails before the first piece is a refusal; what fails later breaks the
-/// connection, so that a part is never taken for the whole.
+/// The answer in pieces. What fails before the first piece is a refusal; what fails later breaks
+/// the connection, so that a part is never taken for the whole.
 pub async fn answer(content_type: &'static str, mut rows: Rows) -> Answer {
     let first = match rows.next_piece().await {
         Ok(Some(piece)) => piece,

@@ -16,8 +16,8 @@ use crate::exit::{Context as _, Failure};
 
 /// Bytes of the log that one read takes.
 const READ_BYTES: usize = 1 << 20;
-/// Longest line of a receipts file, in bytes: an id has at most 256, a project and a source 64 each,
-/// and each byte at most six in JSON.
+/// Longest line of a receipts file, in bytes: an id has at most 256, a project and a source 64
+/// each, and each byte at most six in JSON.
 const RECEIPT_BYTES_MAX: u64 = 4_096;
 
 /// Whose an event is: what the comparison goes by.

@@ -139,9 +139,8 @@ impl<H: Handler> Server<H> {
                             self.metrics.connection_refused(self.name);
                             continue;
                         };
-                        let task =
-                            one(Arc::clone(&shared), stream, remote, connection_drain.clone(), slot);
-                        tasks.spawn(task);
+                        let (shared, drain) = (Arc::clone(&shared), connection_drain.clone());
+                        tasks.spawn(one(shared, stream, remote, drain, slot));
                     }
                     Err(error) => pause_after(self.name, &error).await,
                 },

@@ -272,7 +272,8 @@ impl ColumnBuffer for Name {
 // ---- numbers and times ----------------------------------------------------
 
 macro_rules! number_kind {
-    ($(#[$doc:meta])* $name:ident, $arrow:ty, $native:ty, $data_type:expr, delta: $delta:literal) => {
+    ($(#[$doc:meta])* $name:ident, $arrow:ty, $native:ty, $data_type:expr,
+     delta: $delta:literal) => {
         $(#[$doc])*
         #[derive(Default)]
         pub struct $name(Vec<$native>);
