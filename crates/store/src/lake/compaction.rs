@@ -136,6 +136,7 @@ fn step(shared: &Shared) -> Result<bool> {
     shared.unlink_dead()?;
     shared.remove_expired()?;
     let _replacing = hold(&shared.replacing);
+    shared.show_days()?;
     let now_ms = shared.now_ms();
     let job = next_job(&shared.list(), &mut hold(&shared.activity), now_ms);
     let Some(job) = job else { return Ok(false) };

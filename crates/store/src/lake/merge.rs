@@ -1,6 +1,6 @@
 //! Sorted runs into sorted files of one day each, in bounded memory.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,12 +16,16 @@ use super::entry::{LakeFile, Level, day_of};
 use super::plan::Run;
 use super::repeats::Repeated;
 use crate::error::{Result, StoreError};
+use crate::parquet_file::ROW_GROUP_ROWS_MAX;
 use crate::table_reader::TableReader;
 use crate::tables::{EVENT_ID, EVENT_TIME, LOG_OFFSET, Table, TextRows};
 
-/// Days written in one pass over the inputs: each open file holds a row group
-/// of about 16 MiB.
-const DAYS_AT_ONCE: usize = 4;
+/// Rows of the row groups that are open in one pass over the inputs, about 16
+/// MiB each when full: what days are written at once follows from it.
+const OPEN_ROWS_MAX: u64 = 4 * ROW_GROUP_ROWS_MAX as u64;
+
+/// Files that are open in one pass, however few rows their days have.
+const DAYS_AT_ONCE_MAX: usize = 128;
 
 /// What a merge wrote.
 pub(crate) struct Merged {
@@ -40,15 +44,15 @@ pub(crate) fn merge(
     repeated: &Repeated,
 ) -> Result<Merged> {
     let run = shared.sequence.fetch_add(1, Ordering::Relaxed);
-    let days: Vec<i32> = days_of(shared, table, runs)?.into_iter().collect();
+    let days = days_of(shared, table, runs)?;
     let mut merged = Merged {
         files: Vec::new(),
         removed: 0,
     };
-    for group in days.chunks(DAYS_AT_ONCE) {
+    for group in groups(&days) {
         let writers = group
             .iter()
-            .map(|&day| DayWriter::new(shared, table, level, run, day));
+            .map(|&(day, _)| DayWriter::new(shared, table, level, run, day));
         let mut output = Output {
             writers: writers.collect(),
             repeated,
@@ -70,27 +74,46 @@ fn remove_all(files: &[LakeFile]) {
     }
 }
 
-/// The days that the runs' rows are of.
-fn days_of(shared: &Shared, table: Table, runs: &[Run]) -> Result<BTreeSet<i32>> {
-    let mut days = BTreeSet::new();
+/// The days that the runs' rows are of, ascending, with how many rows each has
+/// at most.
+fn days_of(shared: &Shared, table: Table, runs: &[Run]) -> Result<Vec<(i32, u64)>> {
+    let mut days: BTreeMap<i32, u64> = BTreeMap::new();
     let time = table.column_index(EVENT_TIME).expect("every table has it");
     for file in runs.iter().flatten() {
-        let (first, last) = (
-            day_of(file.entry.time_min_ms),
-            day_of(file.entry.time_max_ms),
-        );
-        days.extend([first, last]);
+        let entry = &file.entry;
+        let (first, last) = (day_of(entry.time_min_ms), day_of(entry.time_max_ms));
         if last - first < 2 {
+            (first..=last).for_each(|day| *days.entry(day).or_default() += entry.rows);
             continue;
         }
         let mut reader = TableReader::open(table, &file.path, &[time])?;
         while let Some(columns) = reader.next_columns(table)? {
             shared.check_stop()?;
             let times = columns[0].as_primitive::<TimestampMillisecondType>();
-            days.extend(times.values().iter().map(|&time_ms| day_of(time_ms)));
+            for &time_ms in times.values() {
+                *days.entry(day_of(time_ms)).or_default() += 1;
+            }
         }
     }
-    Ok(days)
+    Ok(days.into_iter().collect())
+}
+
+/// The days in groups that are written in one pass each.
+fn groups(days: &[(i32, u64)]) -> Vec<&[(i32, u64)]> {
+    let mut groups = Vec::new();
+    let (mut start, mut open_rows) = (0, 0);
+    for (at, (_, rows)) in days.iter().enumerate() {
+        open_rows += rows.min(&(ROW_GROUP_ROWS_MAX as u64));
+        if at > start && (open_rows > OPEN_ROWS_MAX || at - start == DAYS_AT_ONCE_MAX) {
+            groups.push(&days[start..at]);
+            start = at;
+            open_rows = *rows.min(&(ROW_GROUP_ROWS_MAX as u64));
+        }
+    }
+    if start < days.len() {
+        groups.push(&days[start..]);
+    }
+    groups
 }
 
 fn merge_pass(
@@ -261,6 +284,7 @@ impl Cursor {
 
 /// Where merged rows go.
 struct Output<'a> {
+    /// By day, ascending.
     writers: Vec<DayWriter<'a>>,
     repeated: &'a Repeated,
     removed: u64,
@@ -280,7 +304,9 @@ impl Output<'_> {
                 }
                 stop += 1;
             }
-            if let Some(writer) = self.writers.iter_mut().find(|writer| writer.day == day) {
+            let place = self.writers.binary_search_by_key(&day, |writer| writer.day);
+            if let Ok(place) = place {
+                let writer = &mut self.writers[place];
                 if removed {
                     self.removed += 1;
                 } else {
@@ -301,5 +327,23 @@ impl Output<'_> {
         let id = from.ids.value(row);
         self.repeated
             .removes(project, source, id, from.offsets[row])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_written_as_many_at_once_as_memory_allows() {
+        let lengths = |days: &[(i32, u64)]| -> Vec<usize> {
+            groups(days).iter().map(|group| group.len()).collect()
+        };
+        let full = ROW_GROUP_ROWS_MAX as u64;
+        let days: Vec<(i32, u64)> = (0..9).map(|day| (day, full * 3)).collect();
+        assert_eq!(lengths(&days), [4, 4, 1]);
+        let days: Vec<(i32, u64)> = (0..300).map(|day| (day, 1)).collect();
+        assert_eq!(lengths(&days), [128, 128, 44]);
+        assert_eq!(lengths(&[]), Vec::<usize>::new());
     }
 }

@@ -20,6 +20,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -122,6 +123,8 @@ pub(crate) struct Shared {
     pub(crate) dead: Mutex<Vec<DeadFile>>,
     /// Held by whoever replaces files: compaction, retention, `compact_now`.
     pub(crate) replacing: Mutex<()>,
+    /// Days whose folders in `tables/` do not show the list yet.
+    pub(crate) days_to_show: Mutex<BTreeSet<(Table, i32)>>,
     pub(crate) sequence: AtomicU64,
     pub(crate) stopping: AtomicBool,
     pub(crate) activity: Mutex<plan::Activity>,

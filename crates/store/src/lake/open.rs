@@ -49,6 +49,7 @@ impl Lake {
             changed: Condvar::new(),
             dead: Mutex::new(dead),
             replacing: Mutex::new(()),
+            days_to_show: Mutex::default(),
             sequence: AtomicU64::new(sequence),
             stopping: AtomicBool::new(false),
             activity: Mutex::new(plan::Activity::default()),

@@ -80,8 +80,18 @@ impl Shared {
             replaced_at_ms: now_ms,
         });
         hold(&self.dead).extend(replaced);
+        hold(&self.days_to_show).extend(days);
+        self.show_days()
+    }
+
+    /// Makes the folders of changed days show the list. What fails is tried
+    /// again later: a folder left behind shows the rows of before, whole.
+    /// The caller holds `replacing`.
+    pub(crate) fn show_days(&self) -> Result<()> {
+        let days = hold(&self.days_to_show).clone();
         for (table, day) in days {
             self.show_day(table, day)?;
+            hold(&self.days_to_show).remove(&(table, day));
         }
         Ok(())
     }

@@ -47,6 +47,33 @@ fn compaction_splits_by_day_and_moves_repeats_in_the_ledger() {
 }
 
 #[test]
+fn a_block_of_many_days_becomes_one_file_a_day() {
+    let mut test = TestLake::new();
+    let rows: Vec<(&str, &str, &str, i64)> = (0..300)
+        .map(|day| ("p", "s", "a", (299 - day) * DAY_MS))
+        .collect();
+    let mut expected = test.write(&rows, true);
+    expected.sort();
+    test.lake.compact_now().unwrap();
+    assert_eq!(test.lake.snapshot().files(TABLE).len(), 300);
+    assert_eq!(test.rows(), expected);
+    test.assert_links_follow_the_list();
+}
+
+#[test]
+fn a_day_that_could_not_be_shown_is_shown_later() {
+    let mut test = TestLake::new();
+    test.write(&[("p", "s", "a", DAY_MS)], true);
+    let shown = test.lake.shared.tables_dir.join("security_events");
+    std::fs::remove_dir(&shown).unwrap();
+    assert!(test.lake.compact_now().is_err());
+    assert_eq!(test.rows().len(), 1);
+    std::fs::create_dir(&shown).unwrap();
+    test.lake.shared.show_days().unwrap();
+    test.assert_links_follow_the_list();
+}
+
+#[test]
 fn late_rows_reopen_a_day() {
     let mut test = TestLake::new();
     test.write(&[("p", "s", "a", DAY_MS), ("p", "s", "c", DAY_MS)], true);
