@@ -11,6 +11,7 @@ mod gateway;
 mod identifiers;
 mod measure;
 mod sample;
+mod writer;
 
 use serde_json::json;
 
@@ -18,6 +19,7 @@ use crate::report::{Metric, Report, Spread};
 use control::Control;
 use gateway::Gateway;
 use measure::{Cost, Stopwatch};
+use writer::Writer;
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -58,7 +60,8 @@ pub fn run(options: &HotpathOptions) -> Report {
     });
     let mut report = Report::new("hotpath", config);
     let control = Control::default();
-    if let Err(error) = gateway::check_agreement(&control) {
+    let mut writer = Writer::new();
+    if let Err(error) = gateway::check_agreement(&control).and_then(|()| writer.check_agreement()) {
         "ours and the control differ".clone_into(&mut report.verdict);
         report.first_error = Some(error);
         return report;
@@ -80,6 +83,7 @@ pub fn run(options: &HotpathOptions) -> Report {
             batch.measure(&stopwatch, &control, &mut costs);
         }
         identifiers::measure(&stopwatch, &control, &mut costs);
+        writer.measure(&stopwatch, &mut costs);
     }
     summarise(options, &Costs(costs), &mut report);
     report
@@ -103,6 +107,22 @@ impl Costs {
         let ratios = over
             .zip(under)
             .map(|(over, under)| over.ns_per_event / under.ns_per_event);
+        Spread::of(ratios).map(|spread| spread.median)
+    }
+}
+
+impl Costs {
+    /// The writer half's ratio with the builders' own time taken out on both sides.
+    fn writer_ratio(&self) -> Option<f64> {
+        let of = |side, stage| {
+            self.of(side, stage, writer::BLOCK_ROWS)
+                .map(|c| c.ns_per_event)
+        };
+        let rounds = of("control", "rows")
+            .zip(of("ours", "rows"))
+            .zip(of("ours", "builders"));
+        let ratios = rounds
+            .map(|((control, ours), builders)| (control - builders) / (ours - builders).max(1.0));
         Spread::of(ratios).map(|spread| spread.median)
     }
 }
@@ -141,6 +161,12 @@ fn summarise(options: &HotpathOptions, costs: &Costs, report: &mut Report) {
             costs.ratio(("control", stage), ("ours", stage), identifiers::IDS),
         );
     }
+    let (ours_rows, control_rows) = (("ours", "rows"), ("control", "rows"));
+    ratio(
+        "writer_with_builders",
+        costs.ratio(control_rows, ours_rows, writer::BLOCK_ROWS),
+    );
+    ratio("writer", costs.writer_ratio());
     report.fraction_of_limit = costs.ratio(("limit", "gateway"), ours, usual);
     report.limit["copy_ns_per_event"] = json!(median_ns(costs, ("limit", "gateway"), usual));
     report.control = json!({ "gateway_ns_per_event": median_ns(costs, control, usual) });

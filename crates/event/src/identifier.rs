@@ -44,7 +44,10 @@ fn matches(bytes: &[u8], is_rest: impl Fn(u8) -> bool + Copy) -> bool {
                 .all(|chunk| all::<16>(chunk, is_rest));
     }
     if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-        return all(first, is_rest) & all(last, is_rest);
+        let mut both = [0; 16];
+        both[..8].copy_from_slice(first);
+        both[8..].copy_from_slice(last);
+        return all(&both, is_rest);
     }
     bytes
         .iter()

@@ -6,6 +6,7 @@
 //! the ratio is that of the ways of working. It keeps no unknown fields, which ours does.
 
 pub mod contract;
+pub mod rows;
 mod rules;
 
 use fulmar_event::{BatchRules, Records};

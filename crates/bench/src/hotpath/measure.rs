@@ -1,4 +1,7 @@
 //! Running one stage for a while, and what it cost per event.
+//!
+//! Costs are in time of the processor, not of the wall, where the kernel tells it: another
+//! process that takes the core for a while then costs nothing but a cold cache.
 
 use std::time::{Duration, Instant};
 
@@ -57,9 +60,9 @@ impl Stopwatch {
         let call = (warm.elapsed() / 2).max(Duration::from_nanos(1));
         let calls_per_look = (self.time.as_nanos() / 100 / call.as_nanos()).max(1) as u64;
         let allocated = Allocated::so_far();
-        let begin = Instant::now();
+        let begin = ThreadTime::now();
         let mut calls = 0;
-        while begin.elapsed() < self.time {
+        while begin.wall.elapsed() < self.time {
             for _ in 0..calls_per_look {
                 work();
             }
@@ -77,5 +80,69 @@ impl Stopwatch {
             allocated_bytes_per_event: allocated.bytes as f64 / events,
             allocations_per_event: allocated.allocations as f64 / events,
         }
+    }
+}
+
+/// A point in the time that the processor has given this thread.
+struct ThreadTime {
+    wall: Instant,
+    /// None where the kernel does not tell.
+    processor: Option<Duration>,
+}
+
+impl ThreadTime {
+    fn now() -> Self {
+        let processor = processor_time();
+        Self {
+            wall: Instant::now(),
+            processor,
+        }
+    }
+
+    /// Time of the processor since then, or of the wall if there is no other.
+    fn elapsed(&self) -> Duration {
+        let wall = self.wall.elapsed();
+        let processor = self
+            .processor
+            .zip(processor_time())
+            .map(|(then, now)| now - then);
+        processor.filter(|time| !time.is_zero()).unwrap_or(wall)
+    }
+}
+
+/// What the scheduler has counted for this thread. It counts when it is asked for the next
+/// thread to run, so it is asked first.
+fn processor_time() -> Option<Duration> {
+    std::thread::yield_now();
+    let counts = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = counts.split(' ').next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_is_charged_per_event_and_per_round() {
+        let mut calls = 0u64;
+        let cost = Stopwatch::new(3, 2).cost("ours", "stage", 10, || calls += 1);
+        assert_eq!((cost.round, cost.batch_events), (3, 10));
+        assert!(calls > 2);
+        assert!(cost.ns_per_event > 0.0 && cost.ns_per_event < 1e6);
+    }
+
+    #[test]
+    fn time_of_the_processor_does_not_run_while_the_thread_sleeps() {
+        let Some(before) = processor_time() else {
+            return;
+        };
+        std::thread::sleep(Duration::from_millis(30));
+        let after = processor_time().unwrap();
+        assert!(
+            after - before < Duration::from_millis(15),
+            "{:?}",
+            after - before
+        );
     }
 }

@@ -7,12 +7,46 @@ use regex::Regex;
 
 use super::contract::{Authentication, Body, Endpoint, Event, Host, Timestamp};
 
-/// The path of the first field at fault, none if the event holds.
+/// The path of the first field at fault at the door, none if the event holds.
 pub(super) fn first_fault(
     event: &Event,
     identifier: &Regex,
     rules: &BatchRules<'_>,
 ) -> Option<&'static str> {
+    if let Some(field) = event_fault(event, identifier) {
+        return Some(field);
+    }
+    let time = event.time.unwrap_or_default();
+    if !is_within(time.event_time.unwrap_or_default(), rules) {
+        return Some("time.event_time");
+    }
+    if !is_within(time.observed_time.unwrap_or_default(), rules) {
+        return Some("time.observed_time");
+    }
+    None
+}
+
+/// The path of the first field at fault in a record, none if it holds: with the identity that
+/// the door has stamped, without the window.
+pub(super) fn contract_fault(
+    event: &Event,
+    identifier: &Regex,
+    agent_id: &Regex,
+) -> Option<&'static str> {
+    let Some(origin) = &event.origin else {
+        return Some("origin");
+    };
+    if !agent_id.is_match(&origin.agent_id) {
+        return Some("origin.agent_id");
+    }
+    if origin.tenant_id.is_empty() || origin.tenant_id.len() > 64 {
+        return Some("origin.tenant_id");
+    }
+    event_fault(event, identifier)
+}
+
+/// The rules that hold at the door and behind the log.
+fn event_fault(event: &Event, identifier: &Regex) -> Option<&'static str> {
     if event.event_id.len() < 8 || !identifier.is_match(&event.event_id) {
         return Some("event_id");
     }
@@ -22,12 +56,12 @@ pub(super) fn first_fault(
     let Some(time) = &event.time else {
         return Some("time");
     };
-    let Some(event_time) = time.event_time.filter(is_valid) else {
+    if !time.event_time.is_some_and(|time| is_valid(&time)) {
         return Some("time.event_time");
-    };
-    let Some(observed_time) = time.observed_time.filter(is_valid) else {
+    }
+    if !time.observed_time.is_some_and(|time| is_valid(&time)) {
         return Some("time.observed_time");
-    };
+    }
     if let Some(host) = event
         .origin
         .as_ref()
@@ -51,16 +85,7 @@ pub(super) fn first_fault(
     let Some(Body::Authentication(body)) = &event.body else {
         return Some("authentication");
     };
-    if let Some(field) = authentication_fault(body) {
-        return Some(field);
-    }
-    if !is_within(event_time, rules) {
-        return Some("time.event_time");
-    }
-    if !is_within(observed_time, rules) {
-        return Some("time.observed_time");
-    }
-    None
+    authentication_fault(body)
 }
 
 fn is_valid(time: &Timestamp) -> bool {
