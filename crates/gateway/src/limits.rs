@@ -56,9 +56,13 @@ pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
 /// A connection without a request for this long is closed.
 pub const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
 
-/// HTTP/1.1 read buffer. Several TLS records, small enough that 8,192
-/// connections can't hold more than half a gibibyte with all of them full.
-pub const READ_BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// Bytes read from a TLS connection's socket at once: two TLS records, so that
+/// 8,192 connections hold 256 MiB at most, and only what data has touched.
+pub const SOCKET_BUFFER_BYTES: usize = 32 * 1024;
+
+/// HTTP/1.1 read buffer. More than the headers and than one TLS record, since a
+/// read gives one; each request costs at least one such buffer.
+pub const READ_BUFFER_BYTES_MAX: usize = 20 * 1024;
 
 /// HTTP/2 streams of one connection at once; further ones wait at the client.
 pub const STREAMS_PER_CONNECTION_MAX: u32 = 64;

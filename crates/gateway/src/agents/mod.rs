@@ -179,6 +179,9 @@ impl AgentsDoor {
             let now_ns = parts.clock.monotonic_ns();
             self.afford(parts.budgets.affords_bytes(agent_id, bytes, now_ns))?;
         }
+        // The headers stand in the connection's read buffer, which can't be used
+        // again while they do.
+        drop(head);
         let mut buffer = parts.pool.take();
         read_body(
             body,

@@ -133,6 +133,8 @@ struct Read {
     /// Names the client in budgets: clients of two projects may share a name.
     owner: String,
     shape: Shape,
+    /// Those of a CloudEvent in binary mode. Others are let go before the body is
+    /// read: they stand in the connection's read buffer.
     headers: HeaderMap,
     body: PooledBuffer,
     reservation: Reservation,
@@ -212,6 +214,13 @@ impl EventsDoor {
                 .projects
                 .affords_bytes(&client.project, bytes, now_ns)?;
         }
+        let headers = match shape {
+            Shape::CloudEventBinary => head.headers,
+            _ => {
+                drop(head);
+                HeaderMap::new()
+            }
+        };
         let mut body = parts.pool.take();
         read_body(
             incoming,
@@ -227,7 +236,7 @@ impl EventsDoor {
             client,
             owner,
             shape,
-            headers: head.headers,
+            headers,
             body,
             reservation,
         })

@@ -15,7 +15,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
@@ -65,6 +65,8 @@ impl<H: Handler> Connections<H> {
             }
         };
         let acceptor = TlsAcceptor::from(Arc::clone(&material.config));
+        // TLS asks for 4 KiB at a time: give it whole records for one system call.
+        let stream = BufReader::with_capacity(limits::SOCKET_BUFFER_BYTES, stream);
         let handshake = acceptor.accept(stream);
         let stream = match tokio::time::timeout(self.limits.handshake_time_max, handshake).await {
             Ok(Ok(stream)) => stream,
