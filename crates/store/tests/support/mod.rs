@@ -1,6 +1,7 @@
 //! A data folder with log, state, lake and writer, opened and crashed at will.
+#![allow(dead_code, reason = "each test uses a part")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fulmar_event::{
@@ -17,6 +18,32 @@ pub struct Folder {
     dir: TempDir,
 }
 
+/// Opens what stands in a folder.
+pub fn open_at(path: &Path) -> Open {
+    let config = LogConfig {
+        disk_floor_bytes: Some(0),
+        ..LogConfig::default()
+    };
+    let log = Log::open(&path.join("log"), config).unwrap();
+    let state = Arc::new(State::open(&path.join("state")).unwrap());
+    let repeats_dir = path.join("repeats");
+    let config = RepeatsConfig::default();
+    let repeats = Repeats::open(&repeats_dir, &state, config).unwrap();
+    let lake = Lake::open(path, Arc::clone(&state), LakeConfig::default()).unwrap();
+    let writer = Writer::new(lake.clone(), repeats, log.journal(Topic::Quarantine));
+    let events = log.journal(Topic::Events);
+    let folded = position(&state);
+    Open {
+        log,
+        state,
+        lake,
+        writer,
+        events,
+        folded,
+        repeats_dir,
+    }
+}
+
 pub struct Open {
     pub log: Log,
     pub state: Arc<State>,
@@ -27,6 +54,14 @@ pub struct Open {
     repeats_dir: PathBuf,
 }
 
+/// Keyspace in which the position is committed with its block.
+const POSITION: &str = "test";
+
+fn position(state: &State) -> u64 {
+    let bytes = state.get(POSITION, b"position").unwrap();
+    bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
+}
+
 impl Folder {
     pub fn new() -> Folder {
         Folder {
@@ -35,29 +70,11 @@ impl Folder {
     }
 
     pub fn open(&self) -> Open {
-        let path = self.dir.path();
-        let config = LogConfig {
-            disk_floor_bytes: Some(0),
-            ..LogConfig::default()
-        };
-        let log = Log::open(&path.join("log"), config).unwrap();
-        let state = Arc::new(State::open(&path.join("state")).unwrap());
-        let repeats_dir = path.join("repeats");
-        let config = RepeatsConfig::default();
-        let repeats = Repeats::open(&repeats_dir, &state, config).unwrap();
-        let lake = Lake::open(path, Arc::clone(&state), LakeConfig::default()).unwrap();
-        let writer = Writer::new(lake.clone(), repeats, log.journal(Topic::Quarantine));
-        let events = log.journal(Topic::Events);
-        let folded = fulmar_flow::committed_position(&state, "writer").unwrap();
-        Open {
-            log,
-            state,
-            lake,
-            writer,
-            events,
-            folded,
-            repeats_dir,
-        }
+        open_at(self.dir.path())
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
     }
 }
 
@@ -121,6 +138,7 @@ impl Open {
         let mut batch = StateBatch::new();
         let counts = self.writer.fold(&block, &mut batch).unwrap();
         assert_eq!(counts.total(), end - self.folded);
+        batch.put(POSITION, "position", end.to_le_bytes());
         self.state.commit(batch).unwrap();
         self.writer.committed(block.name());
         self.folded = end;
