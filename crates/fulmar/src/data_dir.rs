@@ -39,6 +39,11 @@ impl DataDir {
         self.root.join("state")
     }
 
+    /// The files of the index of repeats.
+    pub fn repeats(&self) -> PathBuf {
+        self.state().join("repeats")
+    }
+
     /// Certificates and their keys.
     pub fn pki(&self) -> PathBuf {
         self.root.join("pki")

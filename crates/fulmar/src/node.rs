@@ -110,7 +110,7 @@ impl Node {
             disk_bytes_max: config.number("repeats.disk_max"),
             memory_bytes_max: config.number("repeats.memory_max"),
         };
-        let index = Repeats::open(&self.data.root().join("repeats"), &self.state, limits)?;
+        let index = Repeats::open(&self.data.repeats(), &self.state, limits)?;
         let repeats = index.reader();
         let fold = Writer::new(
             self.lake.clone(),
@@ -138,6 +138,8 @@ impl Node {
             registry: Arc::clone(&self.registry),
             journals: self.journals(),
             lake: self.lake.clone(),
+            data: self.data.clone(),
+            state: Arc::clone(&self.state),
             writer,
         }
     }

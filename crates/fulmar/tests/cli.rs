@@ -38,6 +38,9 @@ fn every_command_teaches_with_an_example() {
     let folder = Folder::new();
     let commands = [
         "serve",
+        "tail",
+        "backup",
+        "restore",
         "init",
         "send",
         "query",

@@ -306,3 +306,58 @@ fn a_server_elsewhere_is_asked_by_url_and_key_file() {
         without.stderr
     );
 }
+
+#[test]
+fn a_backup_under_a_running_server_is_restored_whole() {
+    let folder = Folder::new();
+    let running = folder.serve(&[]);
+    let file = folder.write("auth.log", &sshd_lines(300));
+    assert_eq!(send_sshd(&folder, &file, &[]).code, Some(0));
+    let backup = folder.path("backup").to_str().unwrap().to_owned();
+    folder.done(&["backup", &backup]);
+    // What came after the backup is not in it.
+    let later = folder.write("later.log", &sshd_lines(7));
+    assert_eq!(send_sshd(&folder, &later, &[]).code, Some(0));
+    assert_eq!(
+        folder.run(&["backup", &backup]).code,
+        Some(1),
+        "it is not empty"
+    );
+    assert_eq!(running.stop().code(), Some(0));
+    assert!(!folder.path("backup/keys").exists() && !folder.path("backup/pki").exists());
+
+    let restored = folder.path("restored").to_str().unwrap().to_owned();
+    folder.done(&["restore", &backup, "--data", &restored]);
+    assert_eq!(
+        folder.run(&["restore", &backup, "--data", &restored]).code,
+        Some(64)
+    );
+    let report = folder.json(&["verify", "--data", &restored, "--json"]);
+    assert_eq!(
+        (&report["verdict"], &report["stored"]),
+        (&"ok".into(), &300.into())
+    );
+    let sql = "select count(*) n from security_events";
+    let found = folder.json(&["query", "--data", &restored, "--format", "json", sql]);
+    assert_eq!(found, json!([{"n": 300}]));
+    assert_eq!(rows(&folder, sql), json!([{"n": 307}]));
+}
+
+#[test]
+fn tail_prints_the_records_of_the_log() {
+    let folder = Folder::new();
+    let _running = folder.serve(&[]);
+    let events = Folder::sample("events-one-bad.ndjson");
+    folder.run(&["send", "--door", "events", "--format", "ndjson", &events]);
+    let lines = folder.done(&["tail", "--from", "0", "--no-follow"]);
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        (&first["offset"], &first["id"]),
+        (&0.into(), &"order-8001".into())
+    );
+    assert_eq!(
+        (&first["key"], &first["data"]),
+        (&"cust-20".into(), &json!({"total": 40}))
+    );
+    assert_eq!(lines.lines().count(), 2);
+}

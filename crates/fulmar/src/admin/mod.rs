@@ -7,12 +7,15 @@ mod registry;
 
 use std::sync::Arc;
 
-use fulmar_flow::FoldHandle;
+use fulmar_flow::{FoldHandle, State};
 use fulmar_log::{Journal, LogError, Topic};
 use fulmar_registry::{Registry, RegistryError};
 use fulmar_store::{Lake, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use crate::backup;
+use crate::data_dir::DataDir;
 
 pub use lake::LakeRequest;
 pub use log::{LogRequest, apply_losses};
@@ -28,6 +31,10 @@ pub struct Desk {
     pub journals: Vec<Arc<Journal>>,
     /// The tables' files.
     pub lake: Lake,
+    /// The folder.
+    pub data: DataDir,
+    /// Committed state of the folds.
+    pub state: Arc<State>,
     /// The fold that fills the tables, where one runs.
     pub writer: Option<FoldHandle>,
 }
@@ -53,6 +60,8 @@ impl Desk {
             "agents" => Ok(registry::agents(&self.registry, read(body)?, now_ms)?),
             "quarantine" => quarantine::answer(self, read(body)?),
             "lake" => lake::answer(&self.lake, read(body)?),
+            "backup" => backup::take(self, &self.data, &read(body)?)
+                .map_err(|failure| AdminError::Failed(failure.to_string())),
             "log" => log::answer(self, read(body)?, now_ms),
             other => Err(AdminError::NotFound(format!("no admin area `{other}`"))),
         }
@@ -68,6 +77,9 @@ pub enum AdminError {
     /// The request is not one.
     #[error("the request cannot be read: {0}")]
     Malformed(#[from] serde_json::Error),
+    /// It could not be done.
+    #[error("{0}")]
+    Failed(String),
     /// The registry refused.
     #[error(transparent)]
     Registry(#[from] RegistryError),

@@ -1,5 +1,6 @@
 //! The command line: one tree, one file per family of commands.
 
+mod backup;
 mod completions;
 mod config;
 mod drain;
@@ -12,6 +13,7 @@ mod registry;
 mod send;
 mod status;
 mod tables;
+mod tail;
 mod verify;
 
 pub use config::ConfigSource;
@@ -45,9 +47,12 @@ enum Command {
     Init(init::InitArgs),
     Send(Box<send::SendArgs>),
     Query(query::QueryArgs),
+    Tail(tail::TailArgs),
     Status(status::StatusArgs),
     Verify(verify::VerifyArgs),
     Drain(drain::DrainArgs),
+    Backup(backup::BackupArgs),
+    Restore(backup::RestoreArgs),
     Log(log::LogArgs),
     Lake(tables::LakeArgs),
     Quarantine(tables::QuarantineArgs),
@@ -67,9 +72,12 @@ impl Cli {
             Command::Init(args) => args.run(),
             Command::Send(args) => args.run(),
             Command::Query(args) => args.run(),
+            Command::Tail(args) => args.run(),
             Command::Status(args) => args.run(),
             Command::Verify(args) => args.run(),
             Command::Drain(args) => args.run(),
+            Command::Backup(args) => args.run(),
+            Command::Restore(args) => args.run(),
             Command::Log(args) => args.run(),
             Command::Lake(args) => args.run(),
             Command::Quarantine(args) => args.run(),

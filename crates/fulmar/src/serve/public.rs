@@ -219,6 +219,7 @@ fn of_admin(error: &AdminError) -> Answer {
         AdminError::Registry(RegistryError::Log(_)) | AdminError::Log(_) => {
             (StatusCode::SERVICE_UNAVAILABLE, "log_unavailable")
         }
+        AdminError::Failed(_) => (StatusCode::UNPROCESSABLE_ENTITY, "failed"),
         AdminError::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
         AdminError::Registry(_) => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
     };
@@ -245,6 +246,7 @@ impl Handler for Public {
             "/v1/admin/quarantine" => "/v1/admin/quarantine",
             "/v1/admin/lake" => "/v1/admin/lake",
             "/v1/admin/status" => "/v1/admin/status",
+            "/v1/admin/backup" => "/v1/admin/backup",
             "/v1/admin/log" => "/v1/admin/log",
             "/v1/admin/drain" => "/v1/admin/drain",
             QUERY => QUERY,

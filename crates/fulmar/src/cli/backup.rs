@@ -1,0 +1,56 @@
+//! `fulmar backup` and `fulmar restore`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::output::print_json;
+use crate::backup::{self, BackupRequest};
+use crate::data_dir::DataDir;
+use crate::exit::Outcome;
+use crate::node::ask;
+use crate::place::{DataArg, PlaceArgs};
+
+/// Copy the data folder at one committed position, while the server runs or beside none.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  fulmar backup /mnt/backups/2026-08-01\n\n\
+    Files are linked, so that it is quick; onto another file system they are copied. Certificates\n\
+    and keys are left out unless --with-secrets.")]
+pub struct BackupArgs {
+    /// The new folder.
+    dir: PathBuf,
+    #[command(flatten)]
+    data: DataArg,
+    /// Copy certificates and keys too.
+    #[arg(long)]
+    with_secrets: bool,
+}
+
+impl BackupArgs {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        let dir = std::path::absolute(&self.dir)?;
+        let request = BackupRequest {
+            dir,
+            with_secrets: self.with_secrets,
+        };
+        print_json(&ask(&PlaceArgs::of_folder(self.data), "backup", &request)?)
+    }
+}
+
+/// Copy a backup into an empty data folder.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  fulmar restore /mnt/backups/2026-08-01 --data ./fulmar-data")]
+pub struct RestoreArgs {
+    /// The backup's folder.
+    dir: PathBuf,
+    #[command(flatten)]
+    data: DataArg,
+}
+
+impl RestoreArgs {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        print_json(&backup::restore(&DataDir::new(self.dir), &self.data.dir())?)
+    }
+}
