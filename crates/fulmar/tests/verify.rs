@@ -153,3 +153,52 @@ fn verify_runs_the_writer_to_the_end_of_the_log_first() {
         (&"ok".into(), &300.into())
     );
 }
+
+#[test]
+fn damage_stops_the_writer_until_an_operator_gives_the_range_up() {
+    let folder = Folder::new();
+    let file = folder.write("auth.log", &sshd_lines(100));
+    let running = folder.serve(&["--bench-control"]);
+    server::http(&running.ops, "POST", "/bench/hold", None, "");
+    // One batch is one frame.
+    folder.done(&[
+        "send", "--door", "agents", "--format", "sshd", "--batch", "100", &file,
+    ]);
+    running.kill();
+    let log = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(segment(&folder))
+        .unwrap();
+    let mut byte = [0];
+    log.read_exact_at(&mut byte, 4_096 + 64 + 100).unwrap();
+    log.write_all_at(&[byte[0] ^ 1], 4_096 + 64 + 100).unwrap();
+
+    let running = folder.serve(&[]);
+    assert_eq!(folder.run(&["verify"]).code, Some(10));
+    let status = folder.json(&["status", "--json"]);
+    assert_eq!(
+        (&status["folds"][0]["state"], &status["backlog"]),
+        (&"damaged".into(), &100.into())
+    );
+    // The doors go on meanwhile.
+    let later = folder.write("later.log", &sshd_lines(3));
+    folder.done(&["send", "--door", "agents", "--format", "sshd", &later]);
+
+    folder.done(&["log", "accept-loss", "events", "0-99"]);
+    folder.done(&["drain"]);
+    let report = folder.json(&["verify", "--json"]);
+    assert_eq!(
+        (&report["verdict"], &report["given_up"]),
+        (&"ok".into(), &100.into())
+    );
+    assert_eq!(report["stored"], 3);
+    let status = folder.json(&["status", "--json"]);
+    assert_eq!(
+        (&status["ledger"]["dropped"]["damage"], &status["balanced"]),
+        (&100.into(), &true.into())
+    );
+    assert_eq!(running.stop().code(), Some(0));
+    // The decision is in the log: a later start passes the range too.
+    assert_eq!(folder.json(&["verify", "--json"])["verdict"], "ok");
+}

@@ -12,6 +12,7 @@ use crate::client::Client;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::node::{Node, block_on};
 use crate::place::{DataArg, Place, PlaceArgs};
+use crate::query;
 use crate::verify::{self, Finding, Report, Retention, Subject, TableFile};
 
 /// Longest wait for a running server to store what was durable at the start.
@@ -70,7 +71,14 @@ impl VerifyArgs {
     fn beside(&self, client: &Client) -> Result<Report, Failure> {
         let data = self.data.dir();
         let topics = verify::integrity(&data.log())?;
-        let wait = json!({ "wait_ms": STORE_TIME_MAX.as_millis() as u64 });
+        // A writer that stands at damage is not waited for: it moves only once that is given up.
+        let damaged = topics.iter().any(|topic| !topic.damages.is_empty());
+        let wait = if damaged {
+            query::CUT_WAIT
+        } else {
+            STORE_TIME_MAX
+        };
+        let wait = json!({ "wait_ms": wait.as_millis() as u64 });
         let reached = block_on(client.post_json("/v1/admin/drain", &wait))??;
         let to = reached["target"].as_u64().unwrap_or(0);
         if reached["stored"] != json!(true) {
@@ -80,10 +88,10 @@ impl VerifyArgs {
             ));
         }
         let to = to.min(reached["position"].as_u64().unwrap_or(0));
-        let status = block_on(client.post_json("/v1/admin/status", &json!({})))??;
         for round in 1.. {
             let list = serde_json::to_value(LakeRequest::Files {})?;
             let files = block_on(client.post_json("/v1/admin/lake", &list))??;
+            let status = block_on(client.post_json("/v1/admin/status", &json!({})))??;
             let subject = self.subject(data.log(), to, &status, &files)?;
             let missing = |file: &TableFile| !file.path.exists();
             match verify::compare(&subject, topics.clone()) {
@@ -124,8 +132,11 @@ impl VerifyArgs {
             .filter(|loss| loss["topic"] == "events")
             .filter_map(|loss| Some((loss["from"].as_u64()?, loss["to"].as_u64()?)))
             .collect();
+        let topics = status["topics"].as_array().into_iter().flatten();
+        let events = topics.into_iter().find(|topic| topic["topic"] == "events");
         Ok(Subject {
             log,
+            end: events.and_then(|topic| topic["end"].as_u64()).unwrap_or(to),
             scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
             to,
             given_up,

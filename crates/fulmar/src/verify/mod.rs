@@ -10,7 +10,7 @@ mod spill;
 
 use std::path::{Path, PathBuf};
 
-use fulmar_log::{ReadOnly, Topic, TopicReport};
+use fulmar_log::{Damage, ReadOnly, Topic, TopicReport};
 use serde_json::{Value, json};
 
 use gather::Name;
@@ -28,6 +28,8 @@ pub struct Subject {
     pub scratch: PathBuf,
     /// Offsets of `events` that are compared: up to the position that the writer had reached.
     pub to: u64,
+    /// The log's end after the tables were listed.
+    pub end: u64,
     /// Ranges of `events` that an operator gave up, first to last.
     pub given_up: Vec<(u64, u64)>,
     /// The tables' files, of one snapshot taken after `to` was stored.
@@ -36,6 +38,17 @@ pub struct Subject {
     pub retention: Retention,
     /// Receipts of senders.
     pub receipts: Vec<PathBuf>,
+}
+
+impl Subject {
+    /// Whether an operator gave the damaged range up.
+    fn gave_up(&self, damage: &Damage) -> bool {
+        damage.topic == Topic::Events
+            && damage.first_offset < damage.end_offset
+            && self.given_up.iter().any(|(from, to)| {
+                *from <= damage.first_offset && damage.end_offset <= to.saturating_add(1)
+            })
+    }
 }
 
 /// One kind of fault in the report.
@@ -52,6 +65,8 @@ pub struct Finding {
 pub struct Report {
     /// Integrity of each topic.
     pub topics: Vec<TopicReport>,
+    /// Whether there is damage that no operator gave up.
+    pub damaged: bool,
     /// Offsets compared.
     pub from: u64,
     /// One past the last offset compared.
@@ -71,12 +86,11 @@ pub struct Report {
 impl Report {
     /// The exit code: damage before lost, lost before doubled, doubled before foreign.
     pub fn exit(&self) -> Exit {
-        if self.topics.iter().any(|topic| !topic.damages.is_empty()) && self.tally.is_none() {
+        if self.damaged {
             return Exit::Damage;
         }
         match (self.lost.count, self.doubled.count, self.foreign.count) {
-            (0, 0, 0) if self.topics.iter().all(|topic| topic.damages.is_empty()) => Exit::Done,
-            (0, 0, 0) => Exit::Damage,
+            (0, 0, 0) => Exit::Done,
             (0, 0, _) => Exit::Foreign,
             (0, _, _) => Exit::Doubled,
             _ => Exit::Lost,
@@ -139,6 +153,11 @@ pub fn integrity(log: &Path) -> Result<Vec<TopicReport>, Failure> {
 /// comparison, since what it hides cannot be compared.
 pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Failure> {
     let log = ReadOnly::open(&subject.log, Topic::Events)?;
+    let damages = topics.iter().flat_map(|topic| &topic.damages);
+    let open: Vec<_> = damages.filter(|damage| !subject.gave_up(damage)).collect();
+    let hides_records = open
+        .iter()
+        .any(|damage| damage.first_offset < damage.end_offset);
     let mut report = Report {
         from: log.start(),
         to: subject.to,
@@ -156,20 +175,10 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
             count: 0,
             first: None,
         },
+        damaged: !open.is_empty(),
         topics,
     };
-    if report
-        .topics
-        .iter()
-        .flat_map(|topic| &topic.damages)
-        .any(|damage| {
-            let accepted = damage.topic == Topic::Events
-                && subject.given_up.iter().any(|(from, to)| {
-                    *from <= damage.first_offset && damage.end_offset <= to.saturating_add(1)
-                });
-            !accepted && damage.first_offset < damage.end_offset
-        })
-    {
+    if hides_records {
         return Ok(report);
     }
     let mut spill = Spill::new(&subject.scratch)
@@ -179,7 +188,7 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
 
     let scope = Scope {
         held: log.start()..subject.to,
-        end: log.end().max(subject.to),
+        end: log.end().max(subject.end),
     };
     let mut tally = Tally::default();
     spill.groups(|identity, met| judge::judge(identity, met, &scope, &mut tally))?;

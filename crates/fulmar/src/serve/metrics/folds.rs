@@ -1,0 +1,99 @@
+//! The ledger, the folds, and what each stage does with its time.
+
+use std::fmt;
+
+use fulmar_flow::{FoldStatus, Ledger};
+use fulmar_log::Topic;
+use fulmar_store::writer::WRITER;
+
+use super::family::{Family, Labels, label};
+use crate::serve::live::Live;
+
+/// The ledger of I8: one gauge per term, since the terms are committed state and not rates.
+pub fn ledger(live: &Live) -> Result<Vec<Family>, fmt::Error> {
+    let end = live.journal(Topic::Events).end();
+    let ledger = Ledger::read(&live.state, WRITER, end).map_err(|_| fmt::Error)?;
+    let term = |name: &str, count: u64| (label("term", name), count as f64);
+    let mut rows = vec![
+        term("logged", ledger.logged),
+        term("stored", ledger.stored),
+        term("repeats", ledger.repeats),
+        term("quarantined", ledger.quarantined),
+        term("backlog", ledger.backlog),
+    ];
+    for (reason, count) in &ledger.dropped {
+        let labels = vec![("term", "dropped".to_owned()), ("reason", reason.clone())];
+        rows.push((labels, *count as f64));
+    }
+    let help = "logged = stored + repeats + quarantined + dropped + backlog";
+    Ok(vec![Family::gauges("fulmar_ledger_records", help, rows)])
+}
+
+/// Figures of the writer, and of the stages around it.
+pub fn families(live: &Live) -> Vec<Family> {
+    let stats = live.writer.stats();
+    let fold = |value: u64| vec![(label("fold", stats.name), value as f64)];
+    let state = vec![
+        ("fold", stats.name.to_owned()),
+        ("state", word(&stats.status).to_owned()),
+    ];
+    let lag = "The log's end minus the committed position";
+    let records = "Records with a durable result since the start";
+    vec![
+        Family::gauges("fulmar_fold_lag_records", lag, fold(stats.lag)),
+        Family::gauges(
+            "fulmar_fold_state",
+            "What a fold is doing",
+            vec![(state, 1.0)],
+        ),
+        Family::counters("fulmar_fold_records", records, fold(stats.records)),
+        Family::counters("fulmar_fold_blocks", "Blocks committed", fold(stats.blocks)),
+        Family::counters(
+            "fulmar_fold_retries",
+            "Tries that failed",
+            fold(stats.retries),
+        ),
+        Family::counters(
+            "fulmar_stage_seconds",
+            "Time of a stage by what it did",
+            stages(live),
+        ),
+    ]
+}
+
+fn stages(live: &Live) -> Vec<(Labels, f64)> {
+    let row = |stage: &str, doing: &str, seconds: f64| {
+        (
+            vec![("stage", stage.to_owned()), ("doing", doing.to_owned())],
+            seconds,
+        )
+    };
+    let writer = live.writer.stats();
+    let log = live.journal(Topic::Events).stats();
+    let of_ns = |ns: u64| ns as f64 / 1e9;
+    let of_us = |us: u64| us as f64 / 1e6;
+    vec![
+        row(writer.name, "busy", of_ns(writer.busy_ns)),
+        row(writer.name, "wait", of_ns(writer.wait_ns)),
+        row(writer.name, "blocked", of_ns(writer.blocked_ns)),
+        row("log", "busy", of_us(log.busy_us)),
+        row("log", "sync", of_us(log.sync_us)),
+        row("log", "wait", of_us(log.wait_us)),
+        row(
+            "compaction",
+            "busy",
+            of_ns(live.desk.lake.stats().merge_busy_ns),
+        ),
+    ]
+}
+
+fn word(status: &FoldStatus) -> &'static str {
+    match status {
+        FoldStatus::Running => "running",
+        FoldStatus::Held => "held",
+        FoldStatus::Retrying { .. } => "retrying",
+        FoldStatus::Damaged { .. } => "damaged",
+        FoldStatus::Failed { .. } => "failed",
+        FoldStatus::Stopped => "stopped",
+    }
+}
