@@ -98,6 +98,8 @@ pub struct AgentsParts {
 pub struct AgentsDoor {
     config: AgentsConfig,
     parts: AgentsParts,
+    /// Unlimited unless set (G6).
+    projects: Option<Arc<Budgets>>,
 }
 
 /// Who sends, as the door observed it (I9).
@@ -110,7 +112,19 @@ struct Sender<'a> {
 impl AgentsDoor {
     /// A door that is ready to serve.
     pub fn new(config: AgentsConfig, parts: AgentsParts) -> Self {
-        Self { config, parts }
+        Self {
+            config,
+            parts,
+            projects: None,
+        }
+    }
+
+    /// Holds each project to budgets of its own too, over all of its agents;
+    /// the same value at every door holds it over all doors.
+    #[must_use]
+    pub fn with_project_budgets(mut self, projects: Arc<Budgets>) -> Self {
+        self.projects = Some(projects);
+        self
     }
 
     async fn ingest(&self, request: Request<Incoming>, peer: &Peer) -> Answer {
@@ -157,11 +171,11 @@ impl AgentsDoor {
         let agent_id = agent_of(peer, now)?;
         let sender = self.admitted(agent_id)?;
         // Bad requests spend too.
-        self.afford(
-            parts
-                .budgets
-                .spend_request(agent_id, parts.clock.monotonic_ns()),
-        )?;
+        let now_ns = parts.clock.monotonic_ns();
+        self.afford(parts.budgets.spend_request(agent_id, now_ns))?;
+        if let Some(projects) = &self.projects {
+            self.afford(projects.spend_request(&sender.project, now_ns))?;
+        }
         let (head, body) = request.into_parts();
         check_content_type(&head.headers)?;
         let encoding = encoding_of(&head.headers)
@@ -271,11 +285,13 @@ impl AgentsDoor {
             .resize(records.bytes().len() as u64)
             .map_err(|_| of_body(BodyFault::AtCapacity))?;
         // Last, so that what is refused for want of room costs no budget.
-        self.afford(
-            parts
-                .budgets
-                .spend_batch(sender.agent_id, events, bytes, now_ns),
-        )?;
+        let spent = parts
+            .budgets
+            .spend_batch(sender.agent_id, events, bytes, now_ns);
+        self.afford(spent)?;
+        if let Some(projects) = &self.projects {
+            self.afford(projects.spend_batch(&sender.project, events, bytes, now_ns))?;
+        }
         Ok(records)
     }
 

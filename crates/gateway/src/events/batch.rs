@@ -184,3 +184,83 @@ impl<'a> Sorter<'a> {
         batch.verdicts.push(None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SHAPES: [Shape; 6] = [
+        Shape::Json,
+        Shape::Sniffed,
+        Shape::Lines,
+        Shape::CloudEvent,
+        Shape::CloudEvents,
+        Shape::CloudEventBinary,
+    ];
+
+    /// Bodies near enough to events that every branch is met.
+    fn body() -> impl Strategy<Value = Vec<u8>> {
+        let words = prop::sample::select(vec![
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            ":",
+            "\n",
+            " ",
+            "null",
+            "1",
+            "-0.5e3",
+            "\"\"",
+            "\"type\"",
+            "\"id\"",
+            "\"time\"",
+            "\"2026-11-30T21:56:06Z\"",
+            "\"key\"",
+            "\"data\"",
+            "\"a\"",
+            "\"labels\"",
+            "\"source\"",
+            "\"specversion\"",
+            "\"1.0\"",
+            "\"data_base64\"",
+            "\"AA==\"",
+            "\"\\ud800\"",
+            "\"type\":\"t\"",
+            "{\"type\":\"t\",\"id\":\"i\"}",
+        ]);
+        prop_oneof![
+            prop::collection::vec(words, 0..24).prop_map(|words| words.concat().into_bytes()),
+            prop::collection::vec(any::<u8>(), 0..64),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// Any body ends in a fault of the whole or in one place per event, and
+        /// every place is refused, a repeat, or to be stored.
+        #[test]
+        fn every_event_has_one_place(body in body(), shape in prop::sample::select(&SHAPES[..])) {
+            let config = EventsConfig { events_max: 8, ..EventsConfig::default() };
+            let mint = IdMint::new();
+            let now = Timestamp { seconds: 1_796_075_766, nanos: 0 };
+            let judge = Judge { config: &config, mint: &mint, now };
+            let next = |f: u128, byte: u8| f * 131 % (1 << 100) + u128::from(byte);
+            let fingerprint = |id: &str| id.bytes().fold(7, next);
+            let Ok(batch) = judge.judge(&body, shape, &HeaderMap::new(), fingerprint) else {
+                return Ok(());
+            };
+            prop_assert!((1..=8).contains(&batch.verdicts.len()));
+            let refused = batch.verdicts.iter().flatten().count();
+            let placed = refused + batch.candidates.len() + batch.echoes.len();
+            prop_assert_eq!(placed, batch.verdicts.len());
+            for candidate in &batch.candidates {
+                prop_assert!(batch.verdicts[candidate.index].is_none());
+                prop_assert!(!candidate.id.is_empty() && !candidate.event.kind.is_empty());
+            }
+        }
+    }
+}

@@ -312,3 +312,29 @@ async fn a_log_that_fails_is_503_and_says_nothing_of_why() {
     assert!(rig.counted(r#"fulmar_ingest_batches_total{door="agents",outcome="unavailable"} 1"#));
     assert_eq!(rig.capacity.in_flight(), (0, 0));
 }
+
+#[tokio::test]
+async fn one_project_can_not_starve_another() {
+    let projects = BudgetLimits {
+        events: Rate {
+            per_second: 5,
+            burst: 10,
+        },
+        ..BudgetLimits::UNLIMITED
+    };
+    let projects = BudgetLimits {
+        tracked_max: 10,
+        ..projects
+    };
+    let rig = Rig::with(Setup {
+        projects,
+        ..Setup::default()
+    })
+    .await;
+    *rig.roster.0.lock().unwrap() = RosterVerdict::Project("blue".into());
+    assert_eq!(rig.agent("a").await.send(post(batch(10))).await.status, 200);
+    let answer = rig.agent("b").await.send(post(batch(1))).await;
+    assert_refused(&answer, 429, "rate_limited", "1");
+    *rig.roster.0.lock().unwrap() = RosterVerdict::Project("green".into());
+    assert_eq!(rig.agent("c").await.send(post(batch(10))).await.status, 200);
+}

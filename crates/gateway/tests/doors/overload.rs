@@ -89,9 +89,9 @@ async fn many_slow_requests_hold_no_more_than_the_bound() {
     }
     let refused = || {
         (1..200).any(|n| {
-            rig.counted(&format!(
-                r#"fulmar_ingest_rejections_total{{door="agents",reason="gateway_at_capacity"}} {n}"#
-            )) && n + *rig.shelf.asked.borrow() == 200
+            let refusals = r#"fulmar_ingest_rejections_total{door="agents","#;
+            rig.counted(&format!(r#"{refusals}reason="gateway_at_capacity"}} {n}"#))
+                && n + *rig.shelf.asked.borrow() == 200
         })
     };
     eventually("all are held or refused", refused).await;

@@ -71,6 +71,7 @@ impl Roster for TestRoster {
 pub struct Setup {
     pub config: AgentsConfig,
     pub budgets: BudgetLimits,
+    pub projects: BudgetLimits,
     pub capacity: CapacityLimits,
     pub limits: ServerLimits,
     pub shelf: Arc<Shelf>,
@@ -84,6 +85,7 @@ impl Default for Setup {
                 ..AgentsConfig::default()
             },
             budgets: BudgetLimits::AGENT,
+            projects: BudgetLimits::UNLIMITED,
             capacity: CapacityLimits::default(),
             limits: ServerLimits::default(),
             shelf: Shelf::open(),
@@ -134,7 +136,9 @@ impl Rig {
             metrics: Arc::clone(&metrics),
             clock: clock.clone(),
         };
-        let door = Arc::new(AgentsDoor::new(setup.config, parts));
+        let projects = Budgets::new("projects", setup.projects, Arc::clone(&metrics));
+        let door = AgentsDoor::new(setup.config, parts).with_project_budgets(Arc::new(projects));
+        let door = Arc::new(door);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (trigger, listening) = drain();
