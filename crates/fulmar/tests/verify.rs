@@ -164,6 +164,9 @@ fn damage_stops_the_writer_until_an_operator_gives_the_range_up() {
     folder.done(&[
         "send", "--door", "agents", "--format", "sshd", "--batch", "100", &file,
     ]);
+    // The seal after it proves the frame synced (L1): until then it could be a torn tail.
+    let proven = || folder.json(&["log", "inspect", "events", "--json"])[0]["end"].clone();
+    while proven() != 100 {}
     running.kill();
     let log = std::fs::OpenOptions::new()
         .read(true)
