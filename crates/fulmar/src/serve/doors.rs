@@ -30,6 +30,8 @@ pub struct Shared {
     pub capacity: Arc<Capacity>,
     /// Buffers for bodies.
     pub pool: Arc<BufferPool>,
+    /// Budgets per project, over all doors (G6).
+    pub projects: Arc<Budgets>,
 }
 
 impl Shared {
@@ -41,11 +43,14 @@ impl Shared {
             number_u32(config, "gateway.in_flight_requests_max"),
             config.number("gateway.body_max"),
         );
+        let rates = budget_limits(config.rates("projects"));
+        let projects = Arc::new(Budgets::new("projects", rates, Arc::clone(&metrics)));
         let capacity = Capacity::new(limits, Arc::clone(&metrics));
         Self {
             metrics,
             capacity,
             pool: BufferPool::new(),
+            projects,
         }
     }
 }
@@ -74,7 +79,7 @@ pub fn agents(live: &Live, shared: &Shared) -> AgentsDoor {
         metrics: Arc::clone(&shared.metrics),
         clock: Arc::new(SystemClock),
     };
-    AgentsDoor::new(door, parts)
+    AgentsDoor::new(door, parts).with_project_budgets(Arc::clone(&shared.projects))
 }
 
 /// The events door.
@@ -90,10 +95,7 @@ pub fn events(live: &Live, shared: &Shared) -> EventsDoor {
         publish_time_max: config.duration("gateway.append_timeout"),
         ..EventsConfig::default()
     };
-    let budgets = |name: &'static str, section: &str| {
-        let limits = budget_limits(config.rates(section));
-        Arc::new(Budgets::new(name, limits, Arc::clone(&shared.metrics)))
-    };
+    let rates = budget_limits(config.rates("keys"));
     let parts = EventsParts {
         backbone: Arc::new(Arc::clone(live.journal(Topic::Events))),
         keys: Arc::new(Keys(Arc::clone(live.registry()))),
@@ -101,8 +103,8 @@ pub fn events(live: &Live, shared: &Shared) -> EventsDoor {
             repeats: live.repeats.clone(),
             writer: live.writer.clone(),
         }),
-        budgets: budgets("events", "keys"),
-        projects: budgets("projects", "projects"),
+        budgets: Arc::new(Budgets::new("events", rates, Arc::clone(&shared.metrics))),
+        projects: Arc::clone(&shared.projects),
         capacity: Arc::clone(&shared.capacity),
         pool: Arc::clone(&shared.pool),
         metrics: Arc::clone(&shared.metrics),
