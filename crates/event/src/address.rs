@@ -38,36 +38,46 @@ fn ipv4_ok(bytes: &[u8]) -> bool {
     if not_digits != dots | HIGH_BITS << (8 * bytes.len()) {
         return false;
     }
+    let dots = bit_per_byte(dots);
     let after_first = dots & dots.wrapping_sub(1);
     let after_second = after_first & after_first.wrapping_sub(1);
     if after_second == 0 || after_second & (after_second - 1) != 0 {
         return false;
     }
     let [first, second, third] =
-        [dots, after_first, after_second].map(|dots| dots.trailing_zeros() as usize / 8);
-    let octets = [
-        (0, first),
-        (first + 1, second),
-        (second + 1, third),
-        (third + 1, bytes.len()),
-    ];
-    octets.iter().fold(true, |holds, (start, end)| {
-        holds & octet_ok(digits, *start, *end)
-    })
+        [dots, after_first, after_second].map(|dots| dots.trailing_zeros() as usize);
+    // Padded, so that four bytes can be read from any place.
+    let mut padded = [0; 20];
+    padded[..16].copy_from_slice(&digits.to_le_bytes());
+    octet_ok(&padded, 0, first)
+        & octet_ok(&padded, first + 1, second)
+        & octet_ok(&padded, second + 1, third)
+        & octet_ok(&padded, third + 1, bytes.len())
+}
+
+/// The high bit of each byte, one bit a byte.
+#[inline(always)]
+fn bit_per_byte(high_bits: u128) -> u32 {
+    // The product's top byte gathers the eight bits, each shifted to a place of its own.
+    let gather = |word: u64| ((word >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32;
+    gather(high_bits as u64) | gather((high_bits >> 64) as u64) << 8
 }
 
 /// True if the digits from `start` to `end` are a number of at most 255 without a leading
 /// zero.
 #[inline(always)]
-fn octet_ok(digits: u128, start: usize, end: usize) -> bool {
+fn octet_ok(digits: &[u8; 20], start: usize, end: usize) -> bool {
     let length = end.wrapping_sub(start);
+    let Some(chunk) = digits.get(start..).and_then(|rest| rest.first_chunk::<4>()) else {
+        return false;
+    };
     if length.wrapping_sub(1) > 2 {
         return false;
     }
-    let own = (digits >> (8 * start)) as u32 & (0xff_ffff >> (8 * (3 - length)));
-    let leading_zero = length > 1 && own & 0xff == 0;
-    // The ones stand in the third byte, whatever the length.
-    let placed = own << (8 * (3 - length));
+    let beyond = 8 * (3 - length as u32);
+    // The ones stand in the third byte, whatever the length; what is behind them is cut off.
+    let placed = u32::from_le_bytes(*chunk) << beyond & 0xff_ffff;
+    let leading_zero = length > 1 && chunk[0] == 0;
     let value = (placed & 0xff) * 100 + (placed >> 8 & 0xff) * 10 + (placed >> 16);
     !leading_zero & (value < 256)
 }

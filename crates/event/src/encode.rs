@@ -54,13 +54,22 @@ pub(crate) fn text(field: u32, value: &str, out: &mut Vec<u8>) {
 /// Appends a submessage that `write` appends the fields of.
 pub(crate) fn message(field: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     varint(u64::from(block_key(field)), out);
-    let start = out.len();
+    let at = out.len();
+    // The length stands before what it measures; most take one byte.
+    out.push(0);
     write(out);
-    // The length stands before what it measures, and its own size depends on it.
-    let length = (out.len() - start) as u64;
-    let length_bytes = varint_bytes(length);
-    varint(length, out);
-    out[start..].rotate_right(length_bytes);
+    let end = out.len();
+    let mut length = end - at - 1;
+    let more_bytes = varint_bytes(length as u64) - 1;
+    out.resize(end + more_bytes, 0);
+    if more_bytes > 0 {
+        out.copy_within(at + 1..end, at + 1 + more_bytes);
+    }
+    for byte in &mut out[at..at + more_bytes] {
+        *byte = length as u8 | 0x80;
+        length >>= 7;
+    }
+    out[at + more_bytes] = length as u8;
 }
 
 /// Appends a submessage, or nothing if `write` appends no field.

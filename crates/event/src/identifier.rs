@@ -5,19 +5,21 @@ use crate::limits::IDENTIFIER_BYTES_MAX;
 /// True for 1 to 64 bytes: first an ASCII letter or digit, then also `.` `_` `:` `-`.
 #[inline]
 pub fn identifier_ok(bytes: &[u8]) -> bool {
-    matches(bytes, is_rest)
+    bytes.len() <= IDENTIFIER_BYTES_MAX
+        && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && all_rest(bytes)
 }
 
 /// The identifier rule without `:`, which separates in keys.
 #[inline]
 pub fn agent_id_ok(bytes: &[u8]) -> bool {
-    matches(bytes, |byte| is_rest(byte) & (byte != b':'))
+    identifier_ok(bytes) && !bytes.contains(&b':')
 }
 
 /// True for a byte that may stand after the first. Sums and comparisons only, so that sixteen
 /// bytes are judged at once in a vector register.
 #[inline(always)]
-fn is_rest(byte: u8) -> bool {
+const fn is_rest(byte: u8) -> bool {
     let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
     // The digits, and `:`, which is the byte behind them.
     let is_digit_or_colon = byte.wrapping_sub(b'0') < 11;
@@ -26,41 +28,31 @@ fn is_rest(byte: u8) -> bool {
     is_letter | is_digit_or_colon | is_dash_or_dot | (byte == b'_')
 }
 
-#[inline(always)]
-fn matches(bytes: &[u8], is_rest: impl Fn(u8) -> bool + Copy) -> bool {
-    let Some(first) = bytes.first() else {
-        return false;
-    };
-    if bytes.len() > IDENTIFIER_BYTES_MAX || !first.is_ascii_alphanumeric() {
-        return false;
+/// [`is_rest`] of every byte, for ids too short for a vector register.
+static IS_REST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = is_rest(byte as u8);
+        byte += 1;
     }
-    // The last chunk overlaps the one before it, so that no bytes are left over.
-    if let Some(last) = bytes.last_chunk::<16>() {
-        return all(last, is_rest)
-            && bytes
-                .as_chunks()
-                .0
-                .iter()
-                .all(|chunk| all::<16>(chunk, is_rest));
-    }
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-        let mut both = [0; 16];
-        both[..8].copy_from_slice(first);
-        both[8..].copy_from_slice(last);
-        return all(&both, is_rest);
-    }
-    bytes
-        .iter()
-        .fold(true, |holds, byte| holds & is_rest(*byte))
-}
+    table
+};
 
 #[inline(always)]
-fn all<const N: usize>(chunk: &[u8; N], is_rest: impl Fn(u8) -> bool) -> bool {
-    let mut holds = true;
-    for byte in chunk {
-        holds &= is_rest(*byte);
-    }
-    holds
+fn all_rest(bytes: &[u8]) -> bool {
+    let Some(last) = bytes.last_chunk::<16>() else {
+        return bytes
+            .iter()
+            .fold(true, |holds, byte| holds & IS_REST[usize::from(*byte)]);
+    };
+    // The last chunk overlaps the one before it, so that no bytes are left over.
+    let chunk_ok = |chunk: &[u8; 16]| {
+        chunk
+            .iter()
+            .fold(true, |holds, byte| holds & is_rest(*byte))
+    };
+    chunk_ok(last) && bytes.as_chunks().0.iter().all(chunk_ok)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ fn long_number(rest: &[u8]) -> Option<(u64, &[u8])> {
             let [first, last] = [first, last].map(|chunk| u64::from(u32::from_le_bytes(*chunk)));
             first | last << (8 * (rest.len() - 4)) | MORE << (8 * (rest.len() - 1)) << 8
         }
-        _ => return slow_number(rest),
+        _ => return short_number(rest),
     };
     let stops = !word & MORE;
     if stops == 0 {
@@ -40,6 +40,21 @@ fn long_number(rest: &[u8]) -> Option<(u64, &[u8])> {
     Some((close_up(word & (stops ^ (stops - 1))), &rest[bytes..]))
 }
 
+/// An integer of two or three bytes at the very end of a message, as ports are.
+#[inline(always)]
+fn short_number(rest: &[u8]) -> Option<(u64, &[u8])> {
+    let low = |byte: u8| u64::from(byte & 0x7f);
+    match *rest {
+        [first, last, ref behind @ ..] if last < 0x80 => {
+            Some((low(first) | low(last) << 7, behind))
+        }
+        [first, second, last] if last < 0x80 => {
+            Some((low(first) | low(second) << 7 | low(last) << 14, &[]))
+        }
+        _ => None,
+    }
+}
+
 /// The low seven bits of each of eight bytes, as one number.
 #[inline(always)]
 fn close_up(bytes: u64) -> u64 {
@@ -48,7 +63,7 @@ fn close_up(bytes: u64) -> u64 {
     (fours & 0x0fff_ffff) | (fours & 0x0fff_ffff_0000_0000) >> 4
 }
 
-/// An integer byte by byte: in the last three bytes of a message, or of nine or ten bytes.
+/// An integer byte by byte: cut short, or of nine or ten bytes.
 #[inline(never)]
 fn slow_number(rest: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;

@@ -18,7 +18,7 @@ pub struct Cost {
     pub side: &'static str,
     /// The stage.
     pub stage: &'static str,
-    /// Events per batch.
+    /// Events per batch, or per call of a stage that knows no batches.
     pub batch_events: usize,
     /// Nanoseconds per event.
     pub ns_per_event: f64,
@@ -44,13 +44,13 @@ impl Stopwatch {
         }
     }
 
-    /// Runs `work`, which handles `batch_events` events a call, again and again until the time
+    /// Runs `work`, which handles `events` events a call, again and again until the time
     /// is up. The clock is read about a hundred times, whatever the work takes.
     pub fn cost(
         &self,
         side: &'static str,
         stage: &'static str,
-        batch_events: usize,
+        events: usize,
         mut work: impl FnMut(),
     ) -> Cost {
         // Warms caches and buffers, and tells how many calls fill a hundredth of the time.
@@ -70,15 +70,15 @@ impl Stopwatch {
         }
         let elapsed = begin.elapsed();
         let allocated = Allocated::so_far().since(allocated);
-        let events = (calls * batch_events as u64) as f64;
+        let handled = (calls * events as u64) as f64;
         Cost {
             round: self.round,
             side,
             stage,
-            batch_events,
-            ns_per_event: elapsed.as_nanos() as f64 / events,
-            allocated_bytes_per_event: allocated.bytes as f64 / events,
-            allocations_per_event: allocated.allocations as f64 / events,
+            batch_events: events,
+            ns_per_event: elapsed.as_nanos() as f64 / handled,
+            allocated_bytes_per_event: allocated.bytes as f64 / handled,
+            allocations_per_event: allocated.allocations as f64 / handled,
         }
     }
 }

@@ -52,11 +52,6 @@ pub fn event_id(index: u64) -> String {
     )
 }
 
-/// A batch of `events` events.
-pub fn batch(events: usize) -> Vec<u8> {
-    batch_from(0, events)
-}
-
 /// A batch of `events` events from the one of index `first` on.
 pub fn batch_from(first: usize, events: usize) -> Vec<u8> {
     let mut batch = BatchBuilder::new("9f2d1c84-0a52-4d8e-b7f5-2f1f2b8f4e11");
