@@ -24,7 +24,7 @@ use super::activity::{Activity, Expiry, RequestGuard};
 use super::io::{ReadWatch, WriteStall};
 use super::panics::CatchPanic;
 use super::{Drain, ServerLimits};
-use crate::http::{AnswerBody, Handler, Peer, method_label, plain, status_label};
+use crate::http::{AnswerBody, AnyHandler, Peer, method_label, plain, status_label};
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::tls::{ClientCertificate, Tls};
@@ -32,15 +32,15 @@ use crate::tls::{ClientCertificate, Tls};
 type BoxedAnswer = Pin<Box<dyn Future<Output = Result<Response<CountedBody>, Infallible>> + Send>>;
 
 /// What the connections of one listener share.
-pub(super) struct Connections<H> {
+pub(super) struct Connections {
     pub(super) name: &'static str,
-    pub(super) handler: Arc<H>,
+    pub(super) handler: Arc<dyn AnyHandler>,
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) limits: ServerLimits,
     pub(super) metrics: Arc<Metrics>,
 }
 
-impl<H: Handler> Connections<H> {
+impl Connections {
     pub(super) async fn serve(
         self: &Arc<Self>,
         stream: TcpStream,

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::http::Handler;
+use crate::http::{AnyHandler, Handler};
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::tls::Tls;
@@ -88,18 +88,18 @@ pub struct DrainReport {
 }
 
 /// One listener's loop and all that its connections share.
-pub struct Server<H> {
+pub struct Server {
     name: &'static str,
-    handler: Arc<H>,
+    handler: Arc<dyn AnyHandler>,
     tls: Option<Arc<Tls>>,
     limits: ServerLimits,
     metrics: Arc<Metrics>,
 }
 
-impl<H: Handler> Server<H> {
+impl Server {
     /// A listener called `name` in metrics. With `tls` it speaks HTTP/1.1 or
     /// HTTP/2 as ALPN says, without it HTTP/1.1 in the clear.
-    pub fn new(
+    pub fn new<H: Handler>(
         name: &'static str,
         handler: Arc<H>,
         tls: Option<Arc<Tls>>,
@@ -151,8 +151,8 @@ impl<H: Handler> Server<H> {
     }
 }
 
-async fn one<H: Handler>(
-    shared: Arc<Connections<H>>,
+async fn one(
+    shared: Arc<Connections>,
     stream: TcpStream,
     remote: SocketAddr,
     drain: Drain,
