@@ -208,7 +208,10 @@ impl Server {
     }
 
     /// A first signal; gives how it ended.
-    pub fn stop(self) -> ExitStatus {
+    pub fn stop(mut self) -> ExitStatus {
+        if let Some(ended) = self.ended() {
+            return ended;
+        }
         self.signal(Signal::TERM);
         self.wait()
     }
