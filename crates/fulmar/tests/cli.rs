@@ -244,3 +244,15 @@ fn completions_are_of_this_program() {
     let folder = Folder::new();
     assert!(folder.done(&["completions", "bash"]).contains("_fulmar"));
 }
+
+#[test]
+fn the_reference_of_the_configuration_is_that_of_the_code() {
+    let folder = Folder::new();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let table = folder.done(&["config", "reference"]);
+    assert!(
+        document.ends_with(&table),
+        "the table in docs/configuration.md is not what `fulmar config reference` prints"
+    );
+}

@@ -97,3 +97,47 @@ fn whatever_is_killed_what_was_acknowledged_is_stored_once() {
     assert_eq!(status["balanced"], true, "seed {seed}: {status}");
     assert_eq!(running.stop().code(), Some(0), "seed {seed}");
 }
+
+#[test]
+fn a_stop_under_load_loses_nothing_and_answers_nothing_falsely() {
+    let folder = Folder::new();
+    let lines = 4_000;
+    let file = folder.write("auth.log", &sshd_lines(lines));
+    let receipts_path = folder.path("receipts");
+    let receipts = receipts_path.to_str().unwrap().to_owned();
+    let running = folder.serve(&[]);
+    let args = [
+        "send",
+        "--door",
+        "agents",
+        "--format",
+        "sshd",
+        "--quiet",
+        "--batch",
+        "20",
+        "--receipts",
+        &receipts,
+        &file,
+    ];
+    let mut sender = folder.command(&args).stderr(Stdio::null()).spawn().unwrap();
+    while count_lines(&receipts_path) < lines / 4 {
+        std::thread::yield_now();
+    }
+    assert_eq!(running.stop().code(), Some(0), "the drain is complete");
+    let status = folder.json(&["status", "--json"]);
+    assert_eq!(
+        status["backlog"], 0,
+        "everything that was logged is stored: {status}"
+    );
+    let ran = folder.run(&["verify", "--receipts", &receipts]);
+    assert_eq!(ran.code, Some(0), "{}", ran.all());
+
+    let _running = folder.serve(&[]);
+    assert_eq!(sender.wait().unwrap().code(), Some(0));
+    let report = folder.json(&["verify", "--receipts", &receipts, "--json"]);
+    assert_eq!(
+        (&report["verdict"], &report["stored"]),
+        (&"ok".into(), &lines.into()),
+        "{report}"
+    );
+}

@@ -361,3 +361,37 @@ fn tail_prints_the_records_of_the_log() {
     );
     assert_eq!(lines.lines().count(), 2);
 }
+
+#[test]
+fn a_public_listener_with_tls_is_found_by_its_folder() {
+    let folder = Folder::new();
+    folder.done(&["init"]);
+    let file = |name: &str| folder.data().join(name).to_str().unwrap().to_owned();
+    let cert = format!("public.tls_cert={}", file("pki/server.pem"));
+    let key_file = format!("public.tls_key={}", file("pki/server.key"));
+    let running = folder.serve(&["--set", &cert, "--set", &key_file]);
+    assert_eq!(folder.json(&["status", "--json"])["state"], "ready");
+    let url = format!("https://{}", running.public);
+    let (ca, admin) = (file("pki/servers-ca.pem"), file("keys/admin.key"));
+    let elsewhere = [
+        "status",
+        "--json",
+        "--server",
+        &url,
+        "--key-file",
+        &admin,
+        "--ca",
+    ];
+    let with = |ca: &str| folder.run(&[&elsewhere[..], &[ca]].concat());
+    assert_eq!(with(&ca).code, Some(0));
+    assert_eq!(
+        with(&file("pki/agents-ca.pem")).code,
+        Some(1),
+        "another authority is not trusted"
+    );
+    assert_eq!(
+        folder.run(&["status", "--server", &url]).code,
+        Some(64),
+        "https needs --ca"
+    );
+}
