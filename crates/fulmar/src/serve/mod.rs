@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use fulmar_log::{FolderLock, LogError, lock_folder};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::addresses::{Addresses, reachable};
 use crate::admin::now_ms;
@@ -99,6 +100,7 @@ impl ServeArgs {
             config.text("server.log_format"),
         )?;
         let started_ms = now_ms();
+        raise_open_files();
 
         // 2. The folder: its lock before anything in it is read (L4), then its version.
         let data = self.data.dir().create()?;
@@ -195,7 +197,12 @@ impl Told {
         ));
         line(format!(
             "       curl -H \"Authorization: Bearer $(cat {folder}/keys/ingest.key)\" \
-             -d '{{\"type\":\"hello\"}}' http://{}/v1/events",
+             -d '{{\"type\":\"hello\"}}' {}://{}/v1/events",
+            if addresses.public_tls {
+                "https"
+            } else {
+                "http"
+            },
             reachable(&addresses.public)
         ));
         line(format!(
@@ -206,6 +213,16 @@ impl Told {
             "ready public={} agents={} ops={}",
             addresses.public, addresses.agents, addresses.ops
         ));
+    }
+}
+
+/// Lets the process open as many files as the system allows it: the usual soft limit of 1,024 is below
+/// the bound of connections, and would be met as failed accepts.
+fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 
