@@ -13,6 +13,10 @@ pub enum Exit {
     Failed = 1,
     /// `send`: done, but some lines were refused.
     SomeRefused = 2,
+    /// `bench`: what was acknowledged and what is stored differ.
+    NotReconciled = 3,
+    /// `bench`: a figure is below a bound that was given.
+    BelowBound = 4,
     /// `verify`: the log is damaged.
     Damage = 10,
     /// `verify`: something acknowledged is not stored.

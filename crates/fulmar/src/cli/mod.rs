@@ -1,6 +1,7 @@
 //! The command line: one tree, one file per family of commands.
 
 mod backup;
+mod bench;
 mod completions;
 mod config;
 mod drain;
@@ -34,7 +35,8 @@ use crate::exit::Outcome;
         fulmar query \"select auth_outcome, count(*) from security_events group by 1\"\n  \
         fulmar verify                                    # proves that nothing is lost\n\n\
         Exit codes: 0 done; 1 failed; 64 usage or configuration; 75 the folder is locked and no\n\
-        server answers. `send`: 2 some refused. `verify`: 10 damage, 11 lost, 12 doubled, 13 foreign."
+        server answers. `send`: 2 some refused. `verify`: 10 damage, 11 lost, 12 doubled, 13 foreign.\n\
+        `bench`: 3 not reconciled, 4 below a bound."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -61,6 +63,7 @@ enum Command {
     Agents(registry::AgentsArgs),
     Pki(pki::PkiArgs),
     Config(config::ConfigArgs),
+    Bench(bench::BenchArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -86,6 +89,7 @@ impl Cli {
             Command::Agents(args) => args.run(),
             Command::Pki(args) => args.run(),
             Command::Config(args) => args.run(),
+            Command::Bench(args) => args.run(),
             Command::Completions(args) => args.run(),
         }
     }
