@@ -10,19 +10,23 @@
 mod batch;
 mod child;
 mod connection;
+mod folder;
 mod load;
+mod measured;
 mod ops;
 mod pace;
 mod phase;
 mod reconcile;
 mod result;
+mod watch;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::BenchError;
 use crate::report::Report;
-use phase::{Bench, Measured};
+use measured::Measured;
+use phase::Bench;
 use reconcile::Reconciled;
 
 /// A server that is not ours to start.

@@ -55,7 +55,7 @@ pub struct Outcome {
     pub started: u64,
     /// Batches acknowledged.
     pub completed: u64,
-    /// Batches begun over a millisecond after their time.
+    /// Batches begun over a millisecond after their time (open loop).
     pub late: u64,
     /// Batches that were due and never begun.
     pub dropped: u64,
@@ -177,14 +177,19 @@ impl Agent {
         let end = self.start + self.load.duration;
         let mut due = self.start + self.load.interval.unwrap_or_default().mul_f64(self.phase);
         loop {
-            let planned = match self.load.interval {
-                Some(_) => due,
-                None => Instant::now(),
+            let now = Instant::now();
+            let planned = if self.load.interval.is_some() {
+                due
+            } else {
+                now
             };
-            if planned >= end || Instant::now() >= end {
+            if planned >= end || now >= end {
                 break;
             }
-            tokio::time::sleep_until(planned).await;
+            // A timer's grain is a millisecond: none is set without need.
+            if planned > now {
+                tokio::time::sleep_until(planned).await;
+            }
             due += self.load.interval.unwrap_or_default();
             self.outcome.offered += 1;
             self.send(planned, end).await;
@@ -206,7 +211,7 @@ impl Agent {
         let batch = self.sent.begun;
         self.sent.begun += 1;
         self.outcome.started += 1;
-        if planned.elapsed() > LATE_MIN {
+        if self.load.interval.is_some() && planned.elapsed() > LATE_MIN {
             self.outcome.late += 1;
         }
         let sequence = batch * u64::from(self.load.events);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::measured::Measured;
 use super::ops::{Samples, value};
-use super::phase::Measured;
 use crate::report::Pace;
 
 /// A stage this busy has no room left: what remains is the scheduler's.
@@ -31,7 +31,8 @@ pub fn name(before: &Samples, after: &Samples, elapsed: Duration, measured: &Mea
         ),
         (
             "log",
-            doing("log", "busy") + doing("log", "sync"),
+            // The time in the sync is part of it.
+            doing("log", "busy"),
             "its thread writes and syncs",
         ),
         (
@@ -76,5 +77,73 @@ fn grows(measured: &Measured) -> bool {
     match (lags.get(lags.len() / 2), lags.last()) {
         (Some(middle), Some(last)) => *last > middle + middle / 4,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::measured::Latency;
+
+    fn measured(server_cpu_ns: f64, generator_share: f64, lag_records: &[u64]) -> Measured {
+        Measured {
+            phase: "whole",
+            answered_events_per_second: 100_000.0,
+            stored_events_per_second: None,
+            answer_ms: Latency {
+                p50: 1.0,
+                p99: 2.0,
+                max: 3.0,
+            },
+            server_cpu_ns_per_event: Some(server_cpu_ns),
+            server_cpu_ns_per_stored_event: None,
+            server_resident_bytes_max: None,
+            generator_share,
+            offered: 0,
+            started: 0,
+            completed: 0,
+            late: 0,
+            dropped: 0,
+            failed: 0,
+            connections: 0,
+            timeline: Vec::new(),
+            lag_records: lag_records.to_vec(),
+            drain_seconds: None,
+            pace: None,
+            first_error: None,
+        }
+    }
+
+    /// Ten seconds in which writer and log were busy for so many.
+    fn paced(writer_seconds: f64, log_seconds: f64, measured: &Measured) -> Pace {
+        let key = |stage| format!("fulmar_stage_seconds_total{{stage=\"{stage}\",doing=\"busy\"}}");
+        let of = |writer, log| Samples::from([(key("writer"), writer), (key("log"), log)]);
+        let (before, after) = (of(5.0, 7.0), of(5.0 + writer_seconds, 7.0 + log_seconds));
+        name(&before, &after, Duration::from_secs(10), measured)
+    }
+
+    #[test]
+    fn the_stage_that_is_full_is_named() {
+        let growing = [10, 20, 40, 80];
+        let steady = [10, 10, 10, 10];
+        let stage = |pace: Pace| (pace.stage, (pace.utilisation * 100.0).round() as u32);
+        let idle = measured(100.0, 0.1, &steady);
+        assert_eq!(
+            stage(paced(9.7, 3.0, &measured(100.0, 0.1, &growing))),
+            named("writer", 97)
+        );
+        assert_eq!(stage(paced(2.0, 9.0, &idle)), named("log", 90));
+        assert_eq!(paced(2.0, 3.0, &idle).stage, "load");
+        // All cores: the generator takes half, the server the other half.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let server_cpu_ns = processors * 0.5 * 1e9 / 100_000.0;
+        let full = measured(server_cpu_ns, 0.5, &steady);
+        assert_eq!(stage(paced(2.0, 3.0, &full)), named("processor", 100));
+        // A writer that is busy and keeps up does not hold the doors back.
+        assert_eq!(paced(9.7, 9.0, &idle).stage, "log");
+    }
+
+    fn named(stage: &str, percent: u32) -> (String, u32) {
+        (stage.to_owned(), percent)
     }
 }

@@ -6,25 +6,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fulmar_event::Timestamp;
-use serde::Serialize;
 
 use super::batch::Template;
 use super::child::{self, ChildServer};
 use super::connection::Dialer;
+use super::folder::Folder;
 use super::load::{Load, Outcome, drive};
-use super::ops::{Ops, Samples, value};
+use super::measured::{Latency, Measured};
+use super::ops::{Ops, value};
 use super::reconcile::{Reconciled, Reconciler, reconcile};
+use super::watch::{LagWatch, drain};
 use super::{IngestOptions, Target};
 use crate::BenchError;
 use crate::null_server::Mode;
-use crate::report::Pace;
-
-/// Time for the writer to store what the log holds after the load; past it the
-/// run has failed.
-const DRAIN_MAX: Duration = Duration::from_secs(300);
-
-/// How often the writer's lag is looked at.
-const LAG_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Budgets are raised tenfold in a server that the bench starts: sixteen
 /// agents are to load it as a thousand would.
@@ -40,63 +34,6 @@ pub struct Bench<'a> {
     pub options: &'a IngestOptions,
     runtime: tokio::runtime::Runtime,
     run: u32,
-}
-
-/// The figures of one measurement.
-#[derive(Clone, Debug, Serialize)]
-pub struct Measured {
-    /// `discard`, `limit`, `door` or `whole`.
-    pub phase: &'static str,
-    /// Events acknowledged a second over the load.
-    pub answered_events_per_second: f64,
-    /// Events stored a second from the start of the load until the last was;
-    /// null where nothing is stored or it can't be seen.
-    pub stored_events_per_second: Option<f64>,
-    /// Latency in ms from the planned send: 50th and 99th percentile, longest.
-    pub answer_ms: Latency,
-    /// Processor time of the server per event in ns, over the load.
-    pub server_cpu_ns_per_event: Option<f64>,
-    /// The same until the last event was stored.
-    pub server_cpu_ns_per_stored_event: Option<f64>,
-    /// The server's highest resident memory in bytes.
-    pub server_resident_bytes_max: Option<u64>,
-    /// Share of the machine's processors that the load generator took.
-    pub generator_share: f64,
-    /// Batches that were due.
-    pub offered: u64,
-    /// Batches begun.
-    pub started: u64,
-    /// Batches acknowledged.
-    pub completed: u64,
-    /// Batches begun late.
-    pub late: u64,
-    /// Batches due and never begun.
-    pub dropped: u64,
-    /// Tries that failed.
-    pub failed: u64,
-    /// Connections opened.
-    pub connections: u64,
-    /// Events acknowledged in each second.
-    pub timeline: Vec<u64>,
-    /// The writer's lag in records over the load, looked at each quarter second.
-    pub lag_records: Vec<u64>,
-    /// Seconds from the end of the load until all was stored.
-    pub drain_seconds: Option<f64>,
-    /// What set the pace.
-    pub pace: Option<Pace>,
-    /// The first error.
-    pub first_error: Option<String>,
-}
-
-/// Latencies in ms.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Latency {
-    /// 50th percentile.
-    pub p50: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// The longest.
-    pub max: f64,
 }
 
 /// Processor time at the start of a load.
@@ -359,50 +296,6 @@ fn serve_args(dir: &Path) -> Vec<OsString> {
     args
 }
 
-/// Waits until the tables hold what the log does: how long that took.
-fn drain(ops: &Ops) -> Result<Duration, BenchError> {
-    let start = Instant::now();
-    while lag(&ops.scrape()?) > 0 {
-        if start.elapsed() > DRAIN_MAX {
-            return Err(BenchError::Child {
-                what: "the writer".to_owned(),
-                why: format!("it did not store the log's end within {DRAIN_MAX:?}"),
-            });
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(start.elapsed())
-}
-
-fn lag(samples: &Samples) -> u64 {
-    value(samples, "fulmar_ledger_records", &[("term", "backlog")]) as u64
-}
-
-/// Looks at the lag while the load lasts.
-struct LagWatch {
-    stop: std::sync::mpsc::Sender<()>,
-    watching: std::thread::JoinHandle<Vec<u64>>,
-}
-
-impl LagWatch {
-    fn start(ops: Ops) -> LagWatch {
-        let (stop, stopped) = std::sync::mpsc::channel();
-        let watching = std::thread::spawn(move || {
-            let mut lags = Vec::new();
-            while stopped.recv_timeout(LAG_INTERVAL).is_err() {
-                lags.extend(ops.scrape().map(|samples| lag(&samples)));
-            }
-            lags
-        });
-        LagWatch { stop, watching }
-    }
-
-    fn stop(self) -> Vec<u64> {
-        let _ = self.stop.send(());
-        self.watching.join().unwrap_or_default()
-    }
-}
-
 fn resolve(target: &Target) -> Result<(String, SocketAddr), BenchError> {
     let bad = || BenchError::Usage(format!("no address of an agents door: {}", target.url));
     let authority = target.url.strip_prefix("https://").unwrap_or(&target.url);
@@ -412,25 +305,4 @@ fn resolve(target: &Target) -> Result<(String, SocketAddr), BenchError> {
     let port: u16 = port.parse().map_err(|_| bad())?;
     let address = (host, port).to_socket_addrs()?.next().ok_or_else(bad)?;
     Ok((host.to_owned(), address))
-}
-
-/// A folder of one measurement, removed with all that is in it.
-struct Folder {
-    path: PathBuf,
-}
-
-impl Folder {
-    fn make(options: &IngestOptions, phase: &str, round: u32) -> Result<Folder, BenchError> {
-        let root = options.folder.clone().unwrap_or_else(std::env::temp_dir);
-        let name = format!("fulmar-bench-{}-{round}-{phase}", std::process::id());
-        let path = root.join(name);
-        std::fs::create_dir_all(&path)?;
-        Ok(Folder { path })
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }

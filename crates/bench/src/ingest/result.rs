@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::phase::{BUDGETS, Measured};
+use super::measured::Measured;
+use super::phase::BUDGETS;
 use super::{Failure, IngestOptions, Reconciled, Round};
 use crate::report::{Ledger, Metric, Report, Spread};
 
