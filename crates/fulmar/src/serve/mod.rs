@@ -216,8 +216,8 @@ impl Told {
     }
 }
 
-/// Lets the process open as many files as the system allows it: the usual soft limit of 1,024 is below
-/// the bound of connections, and would be met as failed accepts.
+/// Lets the process open as many files as the system allows it: the usual soft limit of 1,024 is
+/// below the bound of connections, and would be met as failed accepts.
 fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
