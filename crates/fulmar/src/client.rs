@@ -25,6 +25,9 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// The header in which a server tells its version.
 pub const VERSION_HEADER: &str = "fulmar-version";
+/// Of a query's answer that could not wait any longer: how many records that were durable when it
+/// was asked are not in it.
+pub const BEHIND_HEADER: &str = "fulmar-records-behind";
 
 /// One listener of a server and how to speak to it.
 #[derive(Clone)]

@@ -128,7 +128,11 @@ pub fn create_private_dir(path: &Path) -> std::io::Result<()> {
 /// Writes a file whole or not at all, for its owner only (0600), and syncs it: under a temporary
 /// name, then renamed.
 pub fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    // The parent of a bare file name is the empty path, which no system call takes.
+    let folder = match path.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
     let name = path
         .file_name()
         .ok_or_else(|| std::io::Error::other("a file needs a name"))?;
@@ -187,6 +191,14 @@ mod tests {
             fs::write(data.version(), broken).unwrap();
             assert!(data.claim().is_err(), "{broken}");
         }
+    }
+
+    #[test]
+    fn a_bare_file_name_means_this_folder() {
+        let name = format!("bare-name-{}.key", std::process::id());
+        write_private(Path::new(&name), b"x").unwrap();
+        assert_eq!(fs::read(&name).unwrap(), b"x");
+        fs::remove_file(&name).unwrap();
     }
 
     #[test]

@@ -35,8 +35,8 @@ use crate::exit::Outcome;
         fulmar query \"select auth_outcome, count(*) from security_events group by 1\"\n  \
         fulmar verify                                    # proves that nothing is lost\n\n\
         Exit codes: 0 done; 1 failed; 64 usage or configuration; 75 the folder is locked and no\n\
-        server answers. `send`: 2 some refused. `verify`: 10 damage, 11 lost, 12 doubled, 13 foreign.\n\
-        `bench`: 3 not reconciled, 4 below a bound."
+        server answers. `send`: 2 some refused. `verify`: 10 damage, 11 lost, 12 doubled,\n\
+        13 foreign. `bench`: 3 not reconciled, 4 below a bound."
 )]
 pub struct Cli {
     #[command(subcommand)]

@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use hyper::Method;
 
 use super::output::{note, to_terminal};
-use crate::client::{Client, read_whole, refusal};
+use crate::client::{BEHIND_HEADER, Client, read_whole, refusal};
 use crate::exit::{Context as _, Exit, Failure, Outcome};
 use crate::node::{Node, block_on};
 use crate::place::{Place, PlaceArgs};
@@ -111,6 +111,13 @@ async fn of_server(client: &Client, body: &QueryBody) -> Outcome {
     if !response.status().is_success() {
         let status = response.status();
         return Err(refusal(status, &read_whole(response).await?));
+    }
+    if let Some(records) = response.headers().get(BEHIND_HEADER) {
+        let records = records.to_str().unwrap_or("some");
+        note(format!(
+            "the answer lacks {records} records that were durable when it was asked: the writer is \
+             behind, see `fulmar status`"
+        ));
     }
     while let Some(frame) = response.body_mut().frame().await {
         let frame = frame.context("the answer broke off")?;

@@ -18,7 +18,7 @@ use super::auth::{admit, problem};
 use super::live::Live;
 use super::stream::{self, of_query};
 use crate::admin::{AdminError, now_ms};
-use crate::client::VERSION_HEADER;
+use crate::client::{BEHIND_HEADER, VERSION_HEADER};
 use crate::query::{self, CUT_WAIT, QueryBody};
 use crate::status;
 
@@ -138,16 +138,24 @@ impl Public {
                 return problem(StatusCode::SERVICE_UNAVAILABLE, "query_unavailable", why);
             }
         };
-        if !body.stale {
-            query::cut_and_wait(&self.live.writer, CUT_WAIT).await;
-        }
+        let reached = match body.stale {
+            true => None,
+            false => Some(query::cut_and_wait(&self.live.writer, CUT_WAIT).await),
+        };
         let request = match query::request(&self.live.desk.lake, &body) {
             Ok(request) => request,
             Err(error) => return of_query(&error),
         };
         let content_type = request.format.content_type();
         match runner.start(request).await {
-            Ok(answer) => stream::answer(content_type, answer).await,
+            Ok(answer) => {
+                let mut answer = stream::answer(content_type, answer).await;
+                if let Some(behind) = reached.filter(|reached| !reached.stored) {
+                    let records = HeaderValue::from(behind.target - behind.position);
+                    answer.headers_mut().insert(BEHIND_HEADER, records);
+                }
+                answer
+            }
             Err(error) => of_query(&error),
         }
     }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use fulmar_event::{Body, EventView};
@@ -80,19 +81,19 @@ impl Retention {
 }
 
 /// Calls `each` with every record of `events` from `from` up to `to`. Ranges that an operator gave
-/// up are passed, and counted in the answer.
+/// up are passed, and given in the answer.
 pub fn log(
     reader: &mut Reader,
     to: u64,
     mut each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
-) -> Result<u64, Failure> {
-    let mut given_up = 0;
+) -> Result<Vec<Range<u64>>, Failure> {
+    let mut given_up = Vec::new();
     while reader.position() < to {
         let Some(chunk) = reader.next(READ_BYTES)? else {
             break;
         };
         if let Some(gap) = chunk.gap() {
-            given_up += gap.end.min(to).saturating_sub(gap.start);
+            given_up.push(gap.start..gap.end.min(to).max(gap.start));
         }
         for record in &chunk {
             if record.offset >= to {

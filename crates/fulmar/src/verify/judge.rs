@@ -41,6 +41,9 @@ pub struct Scope {
     pub held: Range<u64>,
     /// The log's end after the tables were listed: a row from beyond it came from nowhere.
     pub end: u64,
+    /// Ranges of the log that an operator gave up: what was stored of them before is genuine, and
+    /// the log can no longer vouch for it.
+    pub given_up: Vec<Range<u64>>,
 }
 
 /// Faults of one kind.
@@ -112,8 +115,11 @@ pub fn judge(identity: Identity, met: &[Met], scope: &Scope, tally: &mut Tally) 
     }
     for offset in &stored {
         let beyond = *offset >= scope.end;
-        let unlogged =
-            scope.held.contains(offset) && !logged.contains(offset) && !expired.contains(offset);
+        let given_up = scope.given_up.iter().any(|range| range.contains(offset));
+        let unlogged = scope.held.contains(offset)
+            && !given_up
+            && !logged.contains(offset)
+            && !expired.contains(offset);
         if beyond || unlogged {
             tally.foreign.add(identity, *offset);
         }
@@ -149,6 +155,7 @@ mod tests {
             &Scope {
                 held: 10..20,
                 end: 25,
+                given_up: vec![17..19],
             },
             &mut tally,
         );
@@ -162,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_whole_has_no_fault() {
-        let whole: [&[Met]; 9] = [
+        let whole: [&[Met]; 10] = [
             &[Logged { offset: 12 }, Stored { offset: 12 }, Acknowledged],
             // Logged and stored without an answer: the client was gone.
             &[Logged { offset: 12 }, Stored { offset: 12 }],
@@ -182,6 +189,8 @@ mod tests {
             // Past its table's retention, gone or not yet.
             &[Expired { offset: 12 }, Acknowledged],
             &[Expired { offset: 12 }, Stored { offset: 12 }],
+            // Stored before its place in the log was damaged and given up.
+            &[Stored { offset: 18 }, Acknowledged],
             // It came after the comparison began.
             &[Stored { offset: 22 }],
         ];
@@ -265,6 +274,7 @@ mod tests {
         let scope = Scope {
             held: 10..20,
             end: 25,
+            given_up: Vec::new(),
         };
         let mut tally = Tally::default();
         for (id, offset) in [(1, 15), (2, 11), (3, 18)] {

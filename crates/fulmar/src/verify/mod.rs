@@ -8,6 +8,7 @@ mod gather;
 mod judge;
 mod spill;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use fulmar_log::{Damage, ReadOnly, Topic, TopicReport};
@@ -183,12 +184,14 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
     }
     let mut spill = Spill::new(&subject.scratch)
         .context(format!("cannot write into {}", subject.scratch.display()))?;
-    report.given_up = gather_log(subject, &log, &mut spill)?;
+    let given_up = gather_log(subject, &log, &mut spill)?;
+    report.given_up = given_up.iter().map(|range| range.end - range.start).sum();
     gather_rest(subject, &mut spill)?;
 
     let scope = Scope {
         held: log.start()..subject.to,
         end: log.end().max(subject.end),
+        given_up,
     };
     let mut tally = Tally::default();
     spill.groups(|identity, met| judge::judge(identity, met, &scope, &mut tally))?;
@@ -209,7 +212,11 @@ fn reader(subject: &Subject, log: &ReadOnly) -> fulmar_log::Reader {
     reader
 }
 
-fn gather_log(subject: &Subject, log: &ReadOnly, spill: &mut Spill) -> Result<u64, Failure> {
+fn gather_log(
+    subject: &Subject,
+    log: &ReadOnly,
+    spill: &mut Spill,
+) -> Result<Vec<Range<u64>>, Failure> {
     let quarantined = gather::quarantined(&subject.log)?;
     gather::log(&mut reader(subject, log), subject.to, |record| {
         let aside = quarantined.binary_search(&record.offset).is_ok();
