@@ -155,7 +155,7 @@ mod tests {
             &Scope {
                 held: 10..20,
                 end: 25,
-                given_up: vec![17..19],
+                given_up: vec![17..18, 18..19],
             },
             &mut tally,
         );
