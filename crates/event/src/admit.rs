@@ -8,6 +8,9 @@
 
 mod emit;
 mod judge;
+mod key;
+mod payload;
+mod rule;
 mod walk;
 
 use crate::identifier::identifier_ok;

@@ -5,7 +5,7 @@ mod support;
 
 use fulmar_event::{
     AuthenticationDraft, BatchBuilder, BatchRules, Code, Records, Rejection, Timestamp,
-    admit_batch, limits,
+    admit_batch, limits, walk_batch,
 };
 use support::fields::{block, number};
 use support::{NOW, batch_of, draft, encoded, rules};
@@ -41,9 +41,24 @@ fn assert_field(field: &str, edit: impl FnOnce(&mut AuthenticationDraft<'static>
     assert_refused(&with(edit), Code::InvalidEvent, field, 1);
 }
 
+/// Both ways in admit it and write the same: the one walk, and the judge, which sees a batch
+/// that names itself behind its events.
 fn assert_admitted(body: &[u8]) {
-    let mut records = Records::new();
-    admit_batch(body, &rules(), &mut records).unwrap();
+    assert!(walk_batch(body, &rules()).is_some());
+    let admit = |body: &[u8]| {
+        let mut records = Records::new();
+        admit_batch(body, &rules(), &mut records).unwrap();
+        records
+    };
+    let fields = support::fields::split(body);
+    let (head, events): (Vec<_>, Vec<_>) = fields.into_iter().partition(|f| f.number != 3);
+    let late: Vec<u8> = events
+        .into_iter()
+        .chain(head)
+        .flat_map(|f| f.bytes)
+        .collect();
+    assert!(walk_batch(&late, &rules()).is_none());
+    assert_eq!(admit(&late), admit(body));
 }
 
 fn long(bytes: usize) -> &'static str {
@@ -227,17 +242,17 @@ fn schema_version_and_class() {
     }
 }
 
+/// The valid event without one of its fields.
+fn without(number: u32) -> Vec<u8> {
+    let fields = support::fields::split(&encoded(&draft())).into_iter();
+    fields
+        .filter(|field| field.number != number)
+        .flat_map(|field| field.bytes)
+        .collect()
+}
+
 #[test]
 fn what_is_required_is_missed() {
-    let event = encoded(&draft());
-    let without = |field: u32| {
-        let fields = support::fields::split(&event).into_iter();
-        let kept: Vec<u8> = fields
-            .filter(|f| f.number != field)
-            .flat_map(|f| f.bytes)
-            .collect();
-        batch_of(&[&kept])
-    };
     for (field, path) in [
         (1, "event_id"),
         (2, "schema_version"),
@@ -246,9 +261,9 @@ fn what_is_required_is_missed() {
         (6, "collection"),
         (16, "authentication"),
     ] {
-        assert_refused(&without(field), Code::InvalidEvent, path, 0);
+        assert_refused(&batch_of(&[&without(field)]), Code::InvalidEvent, path, 0);
     }
-    assert_admitted(&without(5));
+    assert_admitted(&batch_of(&[&without(5)]));
 }
 
 #[test]
@@ -427,13 +442,28 @@ fn unknown_enum_numbers_pass_and_zero_does_not() {
     assert_field("authentication.activity", |draft| draft.activity = 0);
     assert_field("authentication.outcome", |draft| draft.outcome = 0);
     // 2^32 is zero in the 32 bits of an enum.
-    let zero = block(16, &number(1, 1 << 32));
-    assert_refused(
-        &ending(&zero),
-        Code::InvalidEvent,
-        "authentication.activity",
-        0,
-    );
+    for (field, path) in [
+        (1, "authentication.activity"),
+        (2, "authentication.outcome"),
+    ] {
+        let zero = block(16, &number(field, 1 << 32));
+        assert_refused(&ending(&zero), Code::InvalidEvent, path, 0);
+    }
+}
+
+/// An origin that was mended by another in its own event must not be taken for good in the
+/// next.
+#[test]
+fn a_bad_origin_is_refused_after_an_event_that_mended_it() {
+    let host = |ip: &[u8]| block(3, &block(2, ip));
+    let bad = block(5, &host(b"10.0.0.256"));
+    let mending = block(5, &[block(2, b"forged"), host(b"10.0.0.1")].concat());
+    let event = without(5);
+    let mended = [&event[..], &bad, &mending].concat();
+    assert_admitted(&batch_of(&[&mended]));
+    let left = [&event[..], &bad].concat();
+    let body = batch_of(&[&mended, &left]);
+    assert_refused(&body, Code::InvalidEvent, "origin.host.ip", 1);
 }
 
 #[test]

@@ -4,9 +4,10 @@
 
 mod support;
 
-use fulmar_event::{Body, Code, EventView, Records, Timestamp, admit_batch};
+use fulmar_event::{Body, Code, EventView, Records, Timestamp, admit_batch, walk_batch};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use support::fields::{self, Field};
 use support::mirror;
 use support::reference::{self, Verdict};
@@ -315,6 +316,106 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// An event of a batch: its origin is one of a few, good and bad, so that neighbours often have
+/// the same.
+fn neighbour() -> impl Strategy<Value = Vec<u8>> {
+    let host = |hostname: &str, ip: &[u8]| {
+        fields::block(
+            3,
+            &[fields::block(1, hostname.as_bytes()), fields::block(2, ip)].concat(),
+        )
+    };
+    let origins = vec![
+        fields::block(5, &host("one", b"10.0.0.1")),
+        fields::block(5, &host("two", b"10.0.0.2")),
+        fields::block(5, &host(&"x".repeat(256), b"10.0.0.2")),
+        fields::block(5, &host("bad", b"10.0.0.256")),
+        fields::block(5, &host("\u{fc}", b"::1")),
+        fields::block(5, &fields::block(2, b"forged")),
+        fields::block(
+            5,
+            &[fields::block(2, b"forged"), host("one", b"10.0.0.1")].concat(),
+        ),
+        fields::block(
+            5,
+            &[host("one", b"10.0.0.1"), fields::block(2, b"forged")].concat(),
+        ),
+        fields::block(5, b""),
+        Vec::new(),
+    ];
+    let others: Vec<u8> = fields::split(&encoded(&draft()))
+        .into_iter()
+        .filter(|field| field.number != 5)
+        .flat_map(|field| field.bytes)
+        .collect();
+    // Good origins first and often, so that whole batches are admitted.
+    let origin = prop_oneof![
+        2 => prop::sample::select(origins[..2].to_vec()),
+        1 => prop::sample::select(origins),
+    ];
+    vec(origin, 0..3).prop_map(move |origins| [origins.concat(), others.clone()].concat())
+}
+
+/// The door says of a batch what it says of each event alone: malformed wins, then the first
+/// refused, else the records of all, in order.
+fn check_batch(events: &[Vec<u8>]) -> bool {
+    let slices: Vec<&[u8]> = events.iter().map(Vec::as_slice).collect();
+    let mut records = Records::new();
+    let verdict = admit_batch(&batch_of(&slices), &rules(), &mut records);
+    let alone: Vec<Verdict> = events
+        .iter()
+        .map(|event| reference::judge(event, &rules()))
+        .collect();
+    if alone.contains(&Verdict::Malformed) {
+        assert_eq!(verdict.unwrap_err().code, Code::MalformedPayload);
+        return false;
+    }
+    let is_refused = |verdict: &Verdict| matches!(verdict, Verdict::Refused(_));
+    if let Some(index) = alone.iter().position(is_refused) {
+        let rejection = verdict.unwrap_err();
+        assert_eq!(rejection.event_index, index as i32);
+        assert_eq!(alone[index], Verdict::Refused(rejection.field.leak()));
+        return false;
+    }
+    let written: Vec<Verdict> = records
+        .iter()
+        .map(|record| Verdict::Admitted(record.unwrap().bytes.to_vec()))
+        .collect();
+    assert_eq!(written, alone);
+    assert_eq!(verdict.unwrap().events as usize, events.len());
+    true
+}
+
+#[test]
+fn batches_of_neighbours_are_admitted_often_enough_to_prove_something() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let strategy = vec(neighbour(), 1..4);
+    let admitted = (0..500)
+        .filter(|_| {
+            let events = strategy.new_tree(&mut runner).unwrap().current();
+            check_batch(&events)
+        })
+        .count();
+    assert!((50..450).contains(&admitted), "{admitted} of 500");
+}
+
+/// What agents send, with unknown fields or a reception of their own, is admitted in one walk.
+#[test]
+fn the_usual_is_admitted_in_one_walk() {
+    let event = encoded(&draft());
+    let newer = [
+        event.clone(),
+        fields::block(900, b"newer"),
+        fields::number(8, 1),
+    ]
+    .concat();
+    let received = [event.clone(), fields::block(7, &fields::block(2, b"door"))].concat();
+    let named = [event.clone(), fields::block(5, &fields::block(2, b"agent"))].concat();
+    for event in [&event, &newer, &received, &named] {
+        assert!(walk_batch(&batch_of(&[event, event]), &rules()).is_some());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 4_000,
@@ -338,6 +439,16 @@ proptest! {
     fn on_valid_events_with_any_fields_added(event in reordered(), more in soup(3)) {
         check(&[event.clone(), more.clone()].concat());
         check(&[more, event].concat());
+    }
+
+    #[test]
+    fn on_batches_of_neighbours(events in vec(neighbour(), 1..6)) {
+        check_batch(&events);
+    }
+
+    #[test]
+    fn on_batches_of_mutated_events(events in vec(prop_oneof![reordered(), mutated()], 1..5)) {
+        check_batch(&events);
     }
 
     #[test]

@@ -1,15 +1,13 @@
 //! The quick walk over one event: every rule of the agents door, and where the door's own
 //! fields stand, without keeping any value but the two times.
 //!
-//! Each rule is a bit. It is set as long as the rule is broken: from the start for what is
-//! required, and by each occurrence of the field anew, so that the last occurrence counts, as
-//! in a decode. An event holds if no bit is left.
-//!
 //! A function per message, over the message's own bytes: what it needs fits into registers,
 //! and it gives the bits back by value. None is "not admitted quickly", whatever the reason;
 //! the judge finds that. So a field is two loads, a length and a rule.
 
-use crate::address::address_ok;
+use super::key::{self, skip_unknown};
+use super::payload::authentication;
+use super::rule::{self, address, limited, set};
 use crate::identifier::identifier_ok;
 use crate::limits;
 use crate::text::utf8_ok;
@@ -17,66 +15,6 @@ use crate::time::Timestamp;
 use crate::values::{block, number, text};
 use crate::view::{CLASS_AUTHENTICATION, EventView};
 use crate::wire::{Cursor, known};
-
-/// The rules, a bit each.
-mod rule {
-    pub(super) const EVENT_ID: u32 = 1;
-    pub(super) const SCHEMA_VERSION: u32 = 1 << 1;
-    pub(super) const EVENT_TIME: u32 = 1 << 2;
-    pub(super) const OBSERVED_TIME: u32 = 1 << 3;
-    pub(super) const HOSTNAME: u32 = 1 << 4;
-    pub(super) const HOST_IP: u32 = 1 << 5;
-    pub(super) const OS: u32 = 1 << 6;
-    pub(super) const ARCHITECTURE: u32 = 1 << 7;
-    pub(super) const COLLECTOR: u32 = 1 << 8;
-    pub(super) const SOURCE: u32 = 1 << 9;
-    pub(super) const CLASS: u32 = 1 << 10;
-    pub(super) const ACTIVITY: u32 = 1 << 11;
-    pub(super) const OUTCOME: u32 = 1 << 12;
-    pub(super) const OUTCOME_REASON: u32 = 1 << 13;
-    pub(super) const METHOD: u32 = 1 << 14;
-    pub(super) const USER_NAME: u32 = 1 << 15;
-    pub(super) const USER_DOMAIN: u32 = 1 << 16;
-    pub(super) const USER_UID: u32 = 1 << 17;
-    pub(super) const SERVICE_NAME: u32 = 1 << 18;
-    pub(super) const SERVICE_PROTOCOL: u32 = 1 << 19;
-    pub(super) const SOURCE_IP: u32 = 1 << 20;
-    pub(super) const SOURCE_PORT: u32 = 1 << 21;
-    pub(super) const DESTINATION_IP: u32 = 1 << 22;
-    pub(super) const DESTINATION_PORT: u32 = 1 << 23;
-    pub(super) const RAW_RECORD: u32 = 1 << 24;
-    /// Those of the host.
-    pub(super) const HOST: u32 = HOSTNAME | HOST_IP | OS | ARCHITECTURE;
-    /// Broken while the field is absent. With a required leaf the submessages around it are
-    /// required too, so they need no bits of their own.
-    pub(super) const REQUIRED: u32 = EVENT_ID
-        | SCHEMA_VERSION
-        | EVENT_TIME
-        | OBSERVED_TIME
-        | COLLECTOR
-        | CLASS
-        | ACTIVITY
-        | OUTCOME;
-}
-
-/// Keys as single bytes: a field's number and wire type, for fields up to 15.
-mod key {
-    use crate::wire::{block_key, varint_key};
-
-    pub(super) const BLOCK_1: u8 = block_key(1) as u8;
-    pub(super) const BLOCK_2: u8 = block_key(2) as u8;
-    pub(super) const BLOCK_3: u8 = block_key(3) as u8;
-    pub(super) const BLOCK_4: u8 = block_key(4) as u8;
-    pub(super) const BLOCK_5: u8 = block_key(5) as u8;
-    pub(super) const BLOCK_6: u8 = block_key(6) as u8;
-    pub(super) const BLOCK_7: u8 = block_key(7) as u8;
-    pub(super) const BLOCK_15: u8 = block_key(15) as u8;
-    pub(super) const NUMBER_1: u8 = varint_key(1) as u8;
-    pub(super) const NUMBER_2: u8 = varint_key(2) as u8;
-    pub(super) const NUMBER_3: u8 = varint_key(3) as u8;
-    /// The payload, field 16, is the only one whose key takes two bytes.
-    pub(super) const BLOCK_16: [u8; 2] = [0x82, 0x01];
-}
 
 /// A stretch of an event's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -208,37 +146,6 @@ impl Walk {
     }
 }
 
-/// What is behind an unknown field, whose key `field` begins with. None if its number is one
-/// of `known` (a bit per number, below 64): it is then of another wire type, or its key is
-/// spelled with more bytes than it needs.
-#[inline(never)]
-fn skip_unknown(field: &[u8], known: u64) -> Option<&[u8]> {
-    let mut cursor = Cursor::new(field);
-    let key = cursor.key().ok()?;
-    Some(cursor.skip_unknown(key, known).ok()?.rest())
-}
-
-#[inline(always)]
-fn set(broken: u32, rule: u32, breaks: bool) -> u32 {
-    broken & !rule | if breaks { rule } else { 0 }
-}
-
-/// Reads text of at most `max` bytes.
-#[inline(always)]
-fn limited(rest: &[u8], rule: u32, max: usize, broken: u32) -> Option<(&[u8], u32)> {
-    let (text, behind) = text(rest)?;
-    Some((behind, set(broken, rule, text.len() > max)))
-}
-
-/// Reads an address or none.
-#[inline(always)]
-fn address(rest: &[u8], rule: u32, broken: u32) -> Option<(&[u8], u32)> {
-    let (text, behind) = block(rest)?;
-    let holds = text.is_empty() || address_ok(text);
-    // An address is text; what is none must be that at least.
-    (holds || utf8_ok(text)).then(|| (behind, set(broken, rule, !holds)))
-}
-
 #[inline(always)]
 fn event_id(rest: &[u8], broken: u32) -> Option<(&[u8], u32)> {
     let (id, behind) = block(rest)?;
@@ -347,127 +254,6 @@ fn collection(message: &[u8], mut broken: u32) -> Option<u32> {
             key::BLOCK_2 => limited(behind, rule::SOURCE, limits::SOURCE_BYTES_MAX, broken)?,
             key::NUMBER_3 => (number(behind)?.1, broken),
             _ => (skip_unknown(rest, known(&[1, 2, 3]))?, broken),
-        };
-    }
-    Some(broken)
-}
-
-#[inline(never)]
-fn authentication(message: &[u8], mut broken: u32) -> Option<u32> {
-    let mut rest = message;
-    while let Some((&key, behind)) = rest.split_first() {
-        (rest, broken) = match key {
-            key::NUMBER_1 => {
-                let (activity, behind) = number(behind)?;
-                (behind, set(broken, rule::ACTIVITY, activity as i32 == 0))
-            }
-            key::NUMBER_2 => {
-                let (outcome, behind) = number(behind)?;
-                (behind, set(broken, rule::OUTCOME, outcome as i32 == 0))
-            }
-            key::BLOCK_3 => {
-                let max = limits::OUTCOME_REASON_BYTES_MAX;
-                limited(behind, rule::OUTCOME_REASON, max, broken)?
-            }
-            key::BLOCK_4 => limited(behind, rule::METHOD, limits::METHOD_BYTES_MAX, broken)?,
-            key::BLOCK_5 => {
-                let (message, behind) = block(behind)?;
-                (behind, user(message, broken)?)
-            }
-            key::BLOCK_6 => {
-                let (message, behind) = block(behind)?;
-                (behind, service(message, broken)?)
-            }
-            key::BLOCK_7 => {
-                let (message, behind) = block(behind)?;
-                (behind, network(message, broken)?)
-            }
-            key::BLOCK_15 => {
-                let max = limits::RAW_RECORD_BYTES_MAX;
-                limited(behind, rule::RAW_RECORD, max, broken)?
-            }
-            _ => (
-                skip_unknown(rest, known(&[1, 2, 3, 4, 5, 6, 7, 15]))?,
-                broken,
-            ),
-        };
-    }
-    Some(broken)
-}
-
-#[inline(always)]
-fn user(message: &[u8], mut broken: u32) -> Option<u32> {
-    let mut rest = message;
-    while let Some((&key, behind)) = rest.split_first() {
-        (rest, broken) = match key {
-            key::BLOCK_1 => limited(behind, rule::USER_NAME, limits::USER_NAME_BYTES_MAX, broken)?,
-            key::BLOCK_2 => limited(
-                behind,
-                rule::USER_DOMAIN,
-                limits::USER_DOMAIN_BYTES_MAX,
-                broken,
-            )?,
-            key::BLOCK_3 => limited(behind, rule::USER_UID, limits::USER_UID_BYTES_MAX, broken)?,
-            _ => (skip_unknown(rest, known(&[1, 2, 3]))?, broken),
-        };
-    }
-    Some(broken)
-}
-
-#[inline(always)]
-fn service(message: &[u8], mut broken: u32) -> Option<u32> {
-    let mut rest = message;
-    while let Some((&key, behind)) = rest.split_first() {
-        (rest, broken) = match key {
-            key::BLOCK_1 => limited(
-                behind,
-                rule::SERVICE_NAME,
-                limits::SERVICE_NAME_BYTES_MAX,
-                broken,
-            )?,
-            key::BLOCK_2 => {
-                let max = limits::SERVICE_PROTOCOL_BYTES_MAX;
-                limited(behind, rule::SERVICE_PROTOCOL, max, broken)?
-            }
-            _ => (skip_unknown(rest, known(&[1, 2]))?, broken),
-        };
-    }
-    Some(broken)
-}
-
-#[inline(never)]
-fn network(message: &[u8], mut broken: u32) -> Option<u32> {
-    let mut rest = message;
-    while let Some((&key, behind)) = rest.split_first() {
-        (rest, broken) = match key {
-            key::BLOCK_1 => {
-                let (message, behind) = block(behind)?;
-                let rules = (rule::SOURCE_IP, rule::SOURCE_PORT);
-                (behind, endpoint(message, rules, broken)?)
-            }
-            key::BLOCK_2 => {
-                let (message, behind) = block(behind)?;
-                let rules = (rule::DESTINATION_IP, rule::DESTINATION_PORT);
-                (behind, endpoint(message, rules, broken)?)
-            }
-            key::NUMBER_3 => (number(behind)?.1, broken),
-            _ => (skip_unknown(rest, known(&[1, 2, 3]))?, broken),
-        };
-    }
-    Some(broken)
-}
-
-#[inline(always)]
-fn endpoint(message: &[u8], rules: (u32, u32), mut broken: u32) -> Option<u32> {
-    let mut rest = message;
-    while let Some((&key, behind)) = rest.split_first() {
-        (rest, broken) = match key {
-            key::BLOCK_1 => address(behind, rules.0, broken)?,
-            key::NUMBER_2 => {
-                let (port, behind) = number(behind)?;
-                (behind, set(broken, rules.1, port as u32 > limits::PORT_MAX))
-            }
-            _ => (skip_unknown(rest, known(&[1, 2]))?, broken),
         };
     }
     Some(broken)
