@@ -62,6 +62,16 @@ impl Allocated {
         sum
     }
 
+    /// This thread's counts so far, exact whatever other threads do; those that share the last
+    /// slot are counted together.
+    pub fn by_this_thread() -> Self {
+        let slot = COUNTS.get(SLOT.get());
+        slot.map_or_else(Self::default, |slot| Self {
+            allocations: slot.allocations.load(Ordering::Relaxed),
+            bytes: slot.bytes.load(Ordering::Relaxed),
+        })
+    }
+
     /// What was allocated since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -141,9 +151,6 @@ mod forwarding {
 mod tests {
     use super::*;
 
-    #[global_allocator]
-    static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
-
     #[test]
     fn what_every_thread_allocates_is_counted() {
         let before = Allocated::so_far();
@@ -158,5 +165,21 @@ mod tests {
         let allocated = Allocated::so_far().since(before);
         assert!(allocated.allocations >= 400);
         assert!(allocated.bytes >= 400_000);
+    }
+
+    #[test]
+    fn a_thread_sees_its_own_allocations_and_no_others() {
+        let before = Allocated::by_this_thread();
+        let mut kept = vec![0u8; 1_000];
+        kept.reserve_exact(2_000);
+        let allocated = Allocated::by_this_thread().since(before);
+        // 1,000 bytes, then room for 2,000 more behind them.
+        assert_eq!(
+            allocated,
+            Allocated {
+                allocations: 2,
+                bytes: 3_000
+            }
+        );
     }
 }

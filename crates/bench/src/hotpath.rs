@@ -201,3 +201,63 @@ fn judge(options: &HotpathOptions, report: &mut Report) {
         report.verdict = format!("ratio.gateway is {ratio:.2}, under {least:.2}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run as short as can be: what it says of speed is noise, what it says of records, rows
+    /// and allocations is not.
+    #[test]
+    fn a_short_run_agrees_and_allocates_nothing_per_event() {
+        let batch_sizes = vec![10, 1_000];
+        let options = HotpathOptions {
+            batch_sizes,
+            rounds: 2,
+            stage_ms: 1,
+            gateway_ratio_min: None,
+        };
+        let report = run(&options);
+        assert_eq!(
+            (report.verdict.as_str(), &report.first_error),
+            ("ok", &None)
+        );
+        assert_eq!(report.rounds.len(), 2);
+        let allocations = report.allocations_per_event.unwrap();
+        assert!(allocations < 0.01, "{allocations} allocations per event");
+        for name in [
+            "gateway",
+            "gateway_10",
+            "identifier",
+            "writer",
+            "writer_with_builders",
+        ] {
+            assert!(report.ratio.contains_key(name), "{name}");
+        }
+        assert!(report.fraction_of_limit.is_some());
+        for key in [
+            "ours_walk_1000_ns",
+            "control_decode_1000_ns",
+            "limit_gateway_10_ns",
+        ] {
+            assert!(report.summary.contains_key(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_ratio_under_the_bound_that_was_asked_for_fails() {
+        let options = HotpathOptions {
+            batch_sizes: vec![10],
+            rounds: 1,
+            stage_ms: 1,
+            gateway_ratio_min: Some(1e6),
+        };
+        let report = run(&options);
+        assert!(
+            report.verdict.starts_with("ratio.gateway is "),
+            "{}",
+            report.verdict
+        );
+        assert!(!report.is_ok());
+    }
+}

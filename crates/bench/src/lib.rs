@@ -8,3 +8,9 @@ pub mod null_server;
 pub mod report;
 
 pub use error::BenchError;
+
+/// The tests of this crate count allocations as the program does.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: allocation::Counting<std::alloc::System> =
+    allocation::Counting(std::alloc::System);

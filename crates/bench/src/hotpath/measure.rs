@@ -59,7 +59,7 @@ impl Stopwatch {
         work();
         let call = (warm.elapsed() / 2).max(Duration::from_nanos(1));
         let calls_per_look = (self.time.as_nanos() / 100 / call.as_nanos()).max(1) as u64;
-        let allocated = Allocated::so_far();
+        let allocated = Allocated::by_this_thread();
         let begin = ThreadTime::now();
         let mut calls = 0;
         while begin.wall.elapsed() < self.time {
@@ -69,7 +69,7 @@ impl Stopwatch {
             calls += calls_per_look;
         }
         let elapsed = begin.elapsed();
-        let allocated = Allocated::so_far().since(allocated);
+        let allocated = Allocated::by_this_thread().since(allocated);
         let handled = (calls * events as u64) as f64;
         Cost {
             round: self.round,
