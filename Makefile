@@ -13,7 +13,8 @@ DATA := $(or $(FULMAR_DATA),./fulmar-data)
 # over what is selected, so another selection would compile dependencies a second time.
 SELECT := --workspace --locked
 # The tests that need the fault hooks compiled in; only our own crates are built for them.
-FAULTS := --features fulmar/faults,fulmar-flow/faults --test kill --test crash_points
+FAULTS := --features fulmar/faults,fulmar-flow/faults,fulmar-store/faults \
+    --test crash --test crash_points --test kill
 
 .PHONY: build run test bench torture fmt fmt-check lint clean libduckdb help
 
@@ -42,7 +43,7 @@ bench: build ## Measures the hot path and the ingest, each beside its control.
 
 torture: build ## Runs the whole crash matrix: every kill point, and many random kills.
 	FULMAR_TORTURE=all $(CARGO) test $(SELECT) $(FAULTS)
-	FULMAR_TORTURE=all $(CARGO) test $(SELECT) --test crash -- --nocapture
+	FULMAR_TORTURE=all $(CARGO) test $(SELECT) --lib --test crash -- --nocapture
 
 fmt: ## Formats the code.
 	$(CARGO) fmt --all
