@@ -86,6 +86,42 @@ fn a_flipped_byte_is_damage_and_is_named_with_its_place() {
     }
 }
 
+/// The one file of a table, as the list names it.
+fn table_file(folder: &Folder) -> PathBuf {
+    let files = folder.done(&["lake", "files", "--json"]);
+    let files: serde_json::Value = serde_json::from_str(&files).unwrap();
+    PathBuf::from(files[0]["path"].as_str().unwrap())
+}
+
+#[test]
+fn a_table_file_that_changed_or_is_gone_is_damage_and_is_named() {
+    let (folder, receipts) = stored();
+    let path = table_file(&folder);
+    let whole = std::fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 3] ^= 1;
+    let faults: [(&str, Option<&[u8]>); 3] = [
+        ("CRC32C", Some(&flipped)),
+        ("bytes, listed with", Some(&whole[..whole.len() - 1])),
+        ("No such file", None),
+    ];
+    for (said, contents) in faults {
+        match contents {
+            Some(bytes) => std::fs::write(&path, bytes).unwrap(),
+            None => std::fs::remove_file(&path).unwrap(),
+        }
+        for args in [&["lake", "check"][..], &["verify", "--receipts", &receipts]] {
+            let ran = folder.run(args);
+            assert_eq!(ran.code, Some(10), "{args:?}: {}", ran.all());
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let named = ran.stdout.contains(name) && ran.stdout.contains(said);
+            assert!(named, "{args:?}, {said}: {}", ran.stdout);
+        }
+    }
+    std::fs::write(&path, &whole).unwrap();
+    folder.done(&["verify", "--receipts", &receipts]);
+}
+
 #[test]
 fn a_record_that_cannot_be_stored_is_neither_lost_nor_stored() {
     let (folder, receipts) = stored();

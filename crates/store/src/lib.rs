@@ -4,6 +4,7 @@
 //! `events` into blocks of rows; the [`lake`] keeps them as Parquet files and
 //! merges these into sorted days; [`quarantine`] keeps what could not be stored.
 
+mod checksum;
 mod error;
 pub mod lake;
 mod parquet_codes;
@@ -14,6 +15,7 @@ mod table_reader;
 pub mod tables;
 pub mod writer;
 
+pub use checksum::Contents;
 pub use error::{Result, StoreError};
 pub use lake::{Lake, LakeConfig, Snapshot, scan_file, scan_identities};
 pub use table_reader::TableReader;

@@ -14,6 +14,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
+use crate::checksum::{Checked, Contents};
 use crate::error::{Result, io_error, parquet_error};
 use crate::parquet_codes::{defect, encode_chunk};
 use crate::tables::{ColumnBuffer, DictionaryBuffer, EVENT_ID, Table, TableBuilder};
@@ -97,7 +98,7 @@ pub fn writer_properties(table: Table, kind: FileKind) -> WriterProperties {
     properties.build()
 }
 
-type Sink = BufWriter<Output>;
+type Sink = BufWriter<Checked<Output>>;
 
 /// A file under construction: it has a temporary name until [`PendingFile::finish`],
 /// and goes when it is dropped before.
@@ -120,8 +121,8 @@ pub struct PendingFile {
 pub struct Written {
     /// Rows in the file.
     pub rows: u64,
-    /// Bytes of the file.
-    pub bytes: u64,
+    /// Its bytes.
+    pub contents: Contents,
 }
 
 impl PendingFile {
@@ -132,7 +133,7 @@ impl PendingFile {
     pub fn create(table: Table, path: &Path, kind: FileKind) -> Result<PendingFile> {
         let temporary = temporary_path(path);
         let output = Output::create(&temporary).map_err(io_error("create", &temporary))?;
-        let sink = BufWriter::with_capacity(WRITE_BUFFER_BYTES, output);
+        let sink = BufWriter::with_capacity(WRITE_BUFFER_BYTES, Checked::new(output));
         // Parquet's own types say all there is to say about our columns, so
         // that no Arrow schema stands in the file.
         let schema = ArrowSchemaConverter::new().convert(&table.schema());
@@ -250,13 +251,13 @@ impl PendingFile {
     pub fn finish(mut self) -> Result<Written> {
         let writer = self.writer.take().expect("only finish takes the writer");
         let (path, temporary) = (&self.path, &self.temporary);
-        let bytes = close(writer, temporary);
-        if bytes.is_err() {
+        let contents = close(writer, temporary);
+        if contents.is_err() {
             remove_temporary(temporary);
         }
         let written = Written {
             rows: self.rows,
-            bytes: bytes?,
+            contents: contents?,
         };
         disk::rename(temporary, path).map_err(io_error("rename", temporary))?;
         disk::sync_parent(path).map_err(io_error("sync the folder of", path))?;
@@ -272,14 +273,17 @@ impl Drop for PendingFile {
     }
 }
 
-/// The file's footer and sync; gives its bytes.
-fn close(writer: SerializedFileWriter<Sink>, temporary: &Path) -> Result<u64> {
+/// The file's footer and sync.
+fn close(writer: SerializedFileWriter<Sink>, temporary: &Path) -> Result<Contents> {
     let sink = writer.into_inner().map_err(parquet_error(temporary))?;
     let output = sink.into_inner().map_err(|error| error.into_error());
-    let output = output.map_err(io_error("write", temporary))?;
+    let (output, crc32c) = output.map_err(io_error("write", temporary))?.into_parts();
     let bytes = output.len_bytes();
     output.finish().map_err(io_error("sync", temporary))?;
-    Ok(bytes)
+    Ok(Contents {
+        bytes,
+        crc32c: Some(crc32c),
+    })
 }
 
 /// What stays all the same is removed when the lake is opened.

@@ -165,6 +165,22 @@ pub struct TableFile {
     pub table: String,
     /// Where the file stands.
     pub path: PathBuf,
+    /// Bytes that it is to have.
+    pub bytes: u64,
+    /// The CRC32C that they are to have; none for a file of a build that took none.
+    pub crc32c: Option<u32>,
+}
+
+impl TableFile {
+    /// What keeps the file's rows from being believed; `None` when its bytes are those listed.
+    pub fn damage(&self) -> Option<String> {
+        let listed = fulmar_store::Contents {
+            bytes: self.bytes,
+            crc32c: self.crc32c,
+        };
+        let error = listed.check(&self.path).err()?;
+        Some(format!("{}: {error}", self.table))
+    }
 }
 
 /// Calls `each` with every row of a file: its name and its offset in `events`.

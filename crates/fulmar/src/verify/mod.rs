@@ -1,6 +1,6 @@
 //! Proves by id that what was acknowledged and logged is stored, exactly once, and nothing else.
 //!
-//! The log's integrity comes first. Then the log (over the offsets that it still holds), the tables
+//! The log's integrity and the bytes of the tables' files come first. Then the log (over the offsets that it still holds), the tables
 //! and the receipts are streamed into files split by hash, and each identity is judged on its own,
 //! so that memory stays bounded whatever their number.
 
@@ -66,6 +66,8 @@ pub struct Finding {
 pub struct Report {
     /// Integrity of each topic.
     pub topics: Vec<TopicReport>,
+    /// The tables' files that are missing or changed, one line each.
+    pub files: Vec<String>,
     /// Whether there is damage that no operator gave up.
     pub damaged: bool,
     /// Offsets compared.
@@ -127,6 +129,7 @@ impl Report {
             "doubled": finding(&self.doubled),
             "foreign": finding(&self.foreign),
             "topics": topics,
+            "damaged_files": self.files,
         })
     }
 
@@ -159,6 +162,7 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
     let hides_records = open
         .iter()
         .any(|damage| damage.first_offset < damage.end_offset);
+    let files: Vec<String> = subject.files.iter().filter_map(TableFile::damage).collect();
     let mut report = Report {
         from: log.start(),
         to: subject.to,
@@ -176,10 +180,11 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
             count: 0,
             first: None,
         },
-        damaged: !open.is_empty(),
+        damaged: !open.is_empty() || !files.is_empty(),
         topics,
+        files,
     };
-    if hides_records {
+    if hides_records || !report.files.is_empty() {
         return Ok(report);
     }
     let mut spill = Spill::new(&subject.scratch)

@@ -6,14 +6,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fulmar_flow::{StateBatch, moved_rows, stage_moved_rows};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::entry::{FileEntry, KEYSPACE, LakeFile, Level, SEQUENCE_KEY};
 use super::merge::{Merged, merge};
 use super::plan::{Job, next_job, next_job_of_all};
 use super::repeats::{Repeated, find_repeated};
+use super::snapshot::FileList;
 use super::{Lake, Shared, hold};
 use crate::error::{Result, StoreError};
+use crate::tables::Table;
 
 /// How long the thread sleeps when nothing changes: retention and replaced
 /// files are looked at then.
@@ -87,19 +89,29 @@ impl Lake {
     /// without repeats; then removes what is too old.
     ///
     /// # Errors
-    /// When files or state can't be read or written; what was done stays.
+    /// When files or state can't be read or written, or a file is damaged; what was done stays.
     pub fn compact_now(&self) -> Result<CompactionReport> {
         let shared = &self.shared;
         let mut report = CompactionReport {
             files_before: self.snapshot().all().count() as u64,
             ..CompactionReport::default()
         };
+        let mut damage = None;
         loop {
             let replacing = hold(&shared.replacing);
-            let Some(job) = next_job_of_all(&shared.list()) else {
+            let Some(job) = next_job_of_all(&shared.sound_list()) else {
                 break;
             };
-            let removed = shared.do_job(&job)?;
+            let known = hold(&shared.damaged).len();
+            let removed = match shared.do_job(&job) {
+                Ok(removed) => removed,
+                // What is sound is merged all the same.
+                Err(error) if hold(&shared.damaged).len() > known => {
+                    damage.get_or_insert(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             drop(replacing);
             report.merges += 1;
             report.rows += job.rows();
@@ -108,7 +120,7 @@ impl Lake {
         report.rows_expired = shared.remove_expired()?;
         shared.unlink_dead()?;
         report.files_after = self.snapshot().all().count() as u64;
-        Ok(report)
+        damage.map_or(Ok(report), Err)
     }
 }
 
@@ -138,7 +150,7 @@ fn step(shared: &Shared) -> Result<bool> {
     let _replacing = hold(&shared.replacing);
     shared.show_days()?;
     let now_ms = shared.now_ms();
-    let job = next_job(&shared.list(), &mut hold(&shared.activity), now_ms);
+    let job = next_job(&shared.sound_list(), &mut hold(&shared.activity), now_ms);
     let Some(job) = job else { return Ok(false) };
     shared.do_job(&job)?;
     hold(&shared.activity).merged(job.table, now_ms);
@@ -156,6 +168,7 @@ impl Shared {
     /// `replacing`, so that the job's files are those of the list.
     pub(crate) fn do_job(&self, job: &Job) -> Result<u64> {
         let started = Instant::now();
+        self.check_sources(job)?;
         let repeated = match job.level {
             Level::Day => find_repeated(self, job.table, &job.runs)?,
             // Within the window the index has seen to it already (X1).
@@ -191,6 +204,37 @@ impl Shared {
             files, busy_ms = busy.as_millis() as u64, "merged"
         );
         Ok(removed)
+    }
+
+    /// Compares each file of the job with its checksum, so that no merge gives a fresh one to
+    /// bytes that changed. What fails is passed over from then on, until the next start.
+    fn check_sources(&self, job: &Job) -> Result<()> {
+        for file in job.runs.iter().flatten() {
+            self.check_stop()?;
+            if let Err(error) = file.entry.contents().check(&file.path) {
+                error!(%error, table = job.table.name(), "a file of the lake is damaged; \
+                    `fulmar lake check` lists all such files");
+                hold(&self.damaged).insert(file.path.to_path_buf());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The list without the files that are known to be damaged.
+    fn sound_list(&self) -> Arc<FileList> {
+        let damaged = hold(&self.damaged);
+        let list = self.list();
+        if damaged.is_empty() {
+            return list;
+        }
+        let mut sound = FileList::clone(&list);
+        for table in Table::ALL {
+            sound
+                .of_mut(table)
+                .retain(|file| !damaged.contains(&*file.path));
+        }
+        Arc::new(sound)
     }
 
     /// One batch: the old files out, the new ones in, and the rows that are

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checksum::Contents;
 use crate::error::{Result, StoreError};
 use crate::tables::{RowBounds, Table};
 
@@ -43,6 +44,9 @@ pub struct FileEntry {
     pub rows: u64,
     /// Bytes on disk.
     pub bytes: u64,
+    /// CRC32C of those bytes; none for a file of a build that took none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crc32c: Option<u32>,
     /// Least event time, ms since the epoch.
     pub time_min_ms: i64,
     /// Greatest event time, ms since the epoch.
@@ -59,6 +63,14 @@ impl FileEntry {
     /// Whether compaction has written it.
     pub fn compacted(&self) -> bool {
         self.level != Level::Block
+    }
+
+    /// What the file is to hold.
+    pub fn contents(&self) -> Contents {
+        Contents {
+            bytes: self.bytes,
+            crc32c: self.crc32c,
+        }
     }
 
     /// What its rows span.
@@ -176,6 +188,7 @@ mod tests {
             run: 3,
             rows: 2,
             bytes: 3,
+            crc32c: Some(0x8000_0000),
             time_min_ms: -4,
             time_max_ms: 5,
             offset_min: 6,

@@ -125,6 +125,9 @@ pub(crate) struct Shared {
     pub(crate) replacing: Mutex<()>,
     /// Days whose folders in `tables/` do not show the list yet.
     pub(crate) days_to_show: Mutex<BTreeSet<(Table, i32)>>,
+    /// Listed files that do not hold what the list says, found by compaction, which leaves
+    /// them to the operator: nothing is merged out of bytes that changed.
+    pub(crate) damaged: Mutex<BTreeSet<PathBuf>>,
     pub(crate) sequence: AtomicU64,
     pub(crate) stopping: AtomicBool,
     pub(crate) activity: Mutex<plan::Activity>,
@@ -155,6 +158,8 @@ pub struct LakeStats {
     pub tables: Vec<TableStats>,
     /// Replaced files still on disk.
     pub replaced_files: u64,
+    /// Listed files that compaction found missing or changed, since the start.
+    pub damaged_files: u64,
     /// Merges done.
     pub merges: u64,
     /// Rows that merges read.
@@ -221,7 +226,8 @@ impl Lake {
             day: None,
             run: 0,
             rows: written.rows,
-            bytes: written.bytes,
+            bytes: written.contents.bytes,
+            crc32c: written.contents.crc32c,
             time_min_ms: bounds.time_min_ms,
             time_max_ms: bounds.time_max_ms,
             offset_min: bounds.offset_min,
@@ -308,6 +314,7 @@ impl Lake {
         LakeStats {
             tables: tables.collect(),
             replaced_files: hold(&self.shared.dead).len() as u64,
+            damaged_files: hold(&self.shared.damaged).len() as u64,
             merges: count(&figures.merges),
             rows_merged: count(&figures.rows_merged),
             repeats_removed: count(&figures.repeats_removed),

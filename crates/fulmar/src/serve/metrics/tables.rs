@@ -51,7 +51,12 @@ pub fn families(live: &Live) -> Vec<Family> {
         ),
     ];
     let counters = counters.map(|(name, help, value)| Family::counter(name, help, value));
-    gauges.chain(counters).collect()
+    let damaged = Family::gauge(
+        "fulmar_lake_damaged_files",
+        "Listed files that compaction found missing or changed",
+        stats.damaged_files as f64,
+    );
+    gauges.chain(counters).chain([damaged]).collect()
 }
 
 /// Figures of the index of repeats, the window in force among them (X1).

@@ -1,4 +1,5 @@
 mod compaction;
+mod damage;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI64;
