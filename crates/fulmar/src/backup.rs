@@ -35,6 +35,17 @@ pub fn take(desk: &Desk, data: &DataDir, request: &BackupRequest) -> Result<Valu
             "the backup's folder must be an absolute path",
         ));
     }
+    let root = fs::canonicalize(data.root())?;
+    if request
+        .dir
+        .ancestors()
+        .any(|above| fs::canonicalize(above).is_ok_and(|above| above == root))
+    {
+        return Err(Failure::usage(format!(
+            "{} lies inside of the data folder",
+            request.dir.display()
+        )));
+    }
     need_empty(&request.dir)?;
     let target = target.create()?;
 

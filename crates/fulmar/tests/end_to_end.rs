@@ -195,6 +195,13 @@ fn keys_open_what_their_scopes_say() {
 
     folder.done(&["keys", "create", "shop"]);
     let old = key(&folder, "shop");
+    let again = folder.run(&["keys", "create", "shop"]);
+    assert!(
+        again.code == Some(64) && again.stderr.contains("fulmar keys rotate shop"),
+        "{}",
+        again.all()
+    );
+    assert_eq!(key(&folder, "shop"), old, "the first key is still there");
     folder.done(&["keys", "rotate", "shop", "--overlap", "1h"]);
     let new = key(&folder, "shop");
     assert_eq!(
@@ -204,6 +211,24 @@ fn keys_open_what_their_scopes_say() {
     );
     folder.done(&["keys", "revoke", &old[..19]]);
     assert_eq!((send(&old), send(&new)), (401, 200));
+
+    // Admin is over all projects, so that a client of one of them cannot have it.
+    folder.done(&["projects", "create", "north"]);
+    let keys = [
+        "keys",
+        "create",
+        "n",
+        "--project",
+        "north",
+        "--scope",
+        "admin",
+    ];
+    let refused = folder.run(&keys);
+    assert!(
+        refused.code == Some(1) && refused.stderr.contains("only for clients of the project"),
+        "{}",
+        refused.all()
+    );
 }
 
 #[test]
@@ -314,6 +339,9 @@ fn a_backup_under_a_running_server_is_restored_whole() {
     let file = folder.write("auth.log", &sshd_lines(300));
     assert_eq!(send_sshd(&folder, &file, &[]).code, Some(0));
     let backup = folder.path("backup").to_str().unwrap().to_owned();
+    let inside = folder.data().join("backup").to_str().unwrap().to_owned();
+    let refused = folder.run(&["backup", &inside]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("inside of the data folder"));
     folder.done(&["backup", &backup]);
     // What came after the backup is not in it.
     let later = folder.write("later.log", &sshd_lines(7));

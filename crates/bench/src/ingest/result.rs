@@ -80,10 +80,13 @@ pub(super) fn report(options: &IngestOptions, rounds: &[Round]) -> (Report, Opti
         "events_per_second": Spread::of(limit.iter().map(answered)),
         "discard_events_per_second": Spread::of(discard.iter().map(answered)),
     });
+    // In an open loop both sides answer what was planned: a fraction would say nothing.
+    let closed = options.rate.is_none();
     let fractions = door.iter().zip(&limit).map(|(door, limit)| {
         door.answered_events_per_second / limit.answered_events_per_second.max(1.0)
     });
-    report.fraction_of_limit = Spread::of(fractions).map(|spread| spread.median);
+    let fraction = Spread::of(fractions).map(|spread| spread.median);
+    report.fraction_of_limit = fraction.filter(|_| closed);
     report.pace = whole.last().and_then(|measured| measured.pace.clone());
     report.first_error = phases(rounds).find_map(|measured| measured.first_error.clone());
     report.ledger = Some(ledger(options, rounds));

@@ -129,7 +129,14 @@ pub fn keys(
             project,
             client,
             scopes,
-        } => registry.mint(&project, &client, scopes, now_ms)?,
+        } => {
+            if scopes.contains(&Scope::Admin) && project != DEFAULT_PROJECT {
+                let rule = "scope: `admin` is the operator's, over all projects, and only for \
+                            clients of the project `default`";
+                return Err(RegistryError::Refused(rule.to_owned()));
+            }
+            registry.mint(&project, &client, scopes, now_ms)?
+        }
         KeysRequest::Rotate {
             project,
             client,

@@ -211,6 +211,13 @@ impl KeysArgs {
             }
         };
         let out = key_path(&self.place, &client, out)?;
+        // A successor takes the place of the key that it follows; a new key takes no other's.
+        if matches!(request, KeysRequest::Create { .. }) && out.exists() {
+            return Err(Failure::usage(format!(
+                "{} exists: `fulmar keys rotate {client}` makes a successor, --out names another file",
+                out.display()
+            )));
+        }
         let answer = ask(&self.place, "keys", &request)?;
         hand_over(&answer, &out)
     }

@@ -26,9 +26,10 @@ const TRIES: usize = 3;
 #[command(after_help = "Examples:\n  \
     fulmar verify\n  \
     fulmar verify --receipts receipts.ndjson --json\n\n\
-    Checks every frame of the log and every file of the tables, then compares receipts, log and tables by (project,\n\
-    source, id) over the offsets that the log still holds. Without a running server the\n\
-    writer is first run to the log's end. Exit codes: 0 exact; 10 damage; 11 lost; 12 doubled; 13 foreign.")]
+    Checks every frame of the log and every file of the tables, then compares receipts,\n\
+    log and tables by (project, source, id) over the offsets that the log still holds.\n\
+    Without a running server the writer is first run to the log's end. Exit codes: 0 exact;\n\
+    10 damage; 11 lost; 12 doubled; 13 foreign.")]
 pub struct VerifyArgs {
     #[command(flatten)]
     data: DataArg,

@@ -1,8 +1,8 @@
 //! Proves by id that what was acknowledged and logged is stored, exactly once, and nothing else.
 //!
-//! The log's integrity and the bytes of the tables' files come first. Then the log (over the offsets that it still holds), the tables
-//! and the receipts are streamed into files split by hash, and each identity is judged on its own,
-//! so that memory stays bounded whatever their number.
+//! The log's integrity and the bytes of the tables' files come first. Then the log (over the
+//! offsets that it still holds), the tables and the receipts are streamed into files split by hash,
+//! and each identity is judged on its own, so that memory stays bounded whatever their number.
 
 mod gather;
 mod judge;

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fulmar_flow::{StateBatch, moved_rows, stage_moved_rows};
-use tracing::{error, info, warn};
+use tracing::{debug, error, warn};
 
 use super::entry::{FileEntry, KEYSPACE, LakeFile, Level, SEQUENCE_KEY};
 use super::merge::{Merged, merge};
@@ -199,7 +199,7 @@ impl Shared {
         figures
             .merge_busy_ns
             .fetch_add(busy.as_nanos() as u64, Ordering::Relaxed);
-        info!(
+        debug!(
             table = job.table.name(), level = ?job.level, runs = job.runs.len(), rows, removed,
             files, busy_ms = busy.as_millis() as u64, "merged"
         );
