@@ -1,0 +1,18 @@
+//! What a door derives from a request: device and session ids, client address, page URL.
+//!
+//! Everything here is pure: text in, text out, no clock and no I/O. Only doors call it and
+//! the results travel in the record, so that a replay needs no table of today (F3).
+
+mod address;
+mod device;
+mod network;
+mod page;
+mod query;
+mod session;
+
+pub use address::{FORWARDING_HEADERS, client_address};
+pub use device::{DeviceCandidates, DeviceId, UNKNOWN_AGENT, claimed_device_id, device_id};
+pub use network::{Network, NetworkError, is_public};
+pub use page::{PageUrl, split_page};
+pub use query::{Campaign, QUERY_PAIRS_MAX, campaign, query_pairs};
+pub use session::{SessionId, session_id};
