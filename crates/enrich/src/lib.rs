@@ -10,6 +10,7 @@ mod network;
 mod page;
 mod properties;
 mod query;
+mod rules;
 mod session;
 
 pub use address::{FORWARDING_HEADERS, client_address};
@@ -19,4 +20,8 @@ pub use network::{Network, NetworkError, is_public};
 pub use page::{PageUrl, split_page};
 pub use properties::{FLAT_BYTES_MAX, FlattenError, PAIRS_MAX, flatten_properties};
 pub use query::{Campaign, QUERY_PAIRS_MAX, campaign, query_pairs};
+pub use rules::{
+    EVENT_AHEAD_MS_MAX, EventTime, LATE_AFTER_MS, NAME_CHARS_MAX, REVENUE_MAX, RuleFault,
+    check_name, event_time, revenue,
+};
 pub use session::{SessionId, session_id};
