@@ -324,6 +324,7 @@ impl Committer {
             start_time_ms: self.time_ms,
             previous_end_bytes: self.byte,
             nonce: segment::new_nonce(),
+            missing: 0,
         };
         let usual_bytes = shared.config.topic(shared.topic).segment_bytes;
         let segment_bytes = usual_bytes.max(SEGMENT_HEADER_BYTES + bytes + SEAL_BYTES);

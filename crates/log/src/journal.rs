@@ -46,15 +46,17 @@ impl std::fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Opens a topic's folder and starts its commit thread.
+    /// Opens a topic's folder and starts its commit thread. `synced_end` is
+    /// what a second witness says of its end; 0 when there is none.
     pub(crate) fn open(
         dir: &Path,
         topic: Topic,
         config: &LogConfig,
         disk: Arc<DiskGuard>,
+        synced_end: u64,
     ) -> Result<Journal> {
         let segment_bytes = config.topic(topic).segment_bytes;
-        let found = recover(dir, topic, config.partitions, segment_bytes)?;
+        let found = recover(dir, topic, config.partitions, segment_bytes, synced_end)?;
         let segments: Vec<_> = found.segments.into_iter().map(Arc::new).collect();
         let last = Arc::clone(segments.last().expect("recover makes a first segment"));
         let view = View {

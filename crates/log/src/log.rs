@@ -1,6 +1,6 @@
 //! All topics of one folder, opened together.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,15 +8,17 @@ use crate::background::Background;
 use crate::error::Result;
 use crate::journal::Journal;
 use crate::space::DiskGuard;
-use crate::{JournalStats, LogConfig, Topic, disk};
+use crate::{Ends, JournalStats, LogConfig, Topic, disk, ends};
 
 /// The log of one data folder: a journal per topic.
 #[derive(Debug)]
 pub struct Log {
+    dir: PathBuf,
     journals: Vec<Arc<Journal>>,
     partitions: u16,
     background: Background,
     is_keeping: AtomicBool,
+    is_shut: AtomicBool,
 }
 
 impl Log {
@@ -29,14 +31,29 @@ impl Log {
     /// `NewerFormat`, `Partitions`, `Io`. Damage is no error here: it is in
     /// [`Log::stats`], and whoever reads there is told (L1).
     pub fn open(dir: &Path, config: LogConfig) -> Result<Log> {
+        Log::open_with_witness(dir, config, &Ends::default())
+    }
+
+    /// As [`Log::open`], with what others know to have been synced: positions
+    /// that folds committed, which never pass the synced end. A journal that
+    /// ends before is damaged there, and its next append comes behind (L1).
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn open_with_witness(dir: &Path, config: LogConfig, witness: &Ends) -> Result<Log> {
         disk::create_dir_all(dir).map_err(|error| crate::LogError::io(dir, error))?;
         let guard = Arc::new(DiskGuard::new(dir.to_path_buf(), config.clone()));
+        let mut known = ends::read(dir)?;
         let mut journals = Vec::with_capacity(Topic::ALL.len());
         for topic in Topic::ALL {
             let folder = dir.join(topic.name());
-            let journal = Journal::open(&folder, topic, &config, Arc::clone(&guard))?;
+            known.raise(topic, witness.get(topic));
+            let guard = Arc::clone(&guard);
+            let journal = Journal::open(&folder, topic, &config, guard, known.get(topic))?;
+            known.raise(topic, journal.end());
             journals.push(Arc::new(journal));
         }
+        ends::write(dir, &known);
         let shared = journals
             .iter()
             .map(|journal| Arc::clone(&journal.shared))
@@ -44,10 +61,12 @@ impl Log {
         let background = Background::start(shared, guard);
         let partitions = config.partitions;
         Ok(Log {
+            dir: dir.to_path_buf(),
             journals,
             partitions,
             background,
             is_keeping: AtomicBool::new(false),
+            is_shut: AtomicBool::new(false),
         })
     }
 
@@ -88,6 +107,13 @@ impl Log {
         self.background.stop();
         for journal in &self.journals {
             journal.close();
+        }
+        if !self.is_shut.swap(true, Ordering::Relaxed) {
+            let mut ends = Ends::default();
+            for journal in &self.journals {
+                ends.raise(journal.topic(), journal.end());
+            }
+            ends::write(&self.dir, &ends);
         }
     }
 }

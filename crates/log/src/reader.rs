@@ -12,6 +12,7 @@ use crate::error::{At, LogError, Result};
 use crate::parse::{Parse, Stop};
 use crate::scan::{Step, Walk};
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFile};
+use crate::survey::MISSING_RECORDS;
 use crate::{Damage, Topic};
 
 /// Least bytes asked of the disk at once; what a read keeps of it may be less.
@@ -205,7 +206,7 @@ impl Reader {
         };
         let left = usize::try_from(limit.saturating_sub(place.byte)).unwrap_or(usize::MAX);
         if left == 0 {
-            return Ok(Outcome::Bad("records are missing before the next segment"));
+            return Ok(Outcome::Bad(MISSING_RECORDS));
         }
         let mut want = bytes_max.max(READ_BYTES_MIN).min(left);
         let mut buffer = std::mem::take(&mut self.spare);

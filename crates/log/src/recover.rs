@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::disk;
 use crate::error::{At, LogError, Result};
 use crate::segment::{self, SegmentFile, SegmentHeader};
-use crate::survey::{Bound, Depth, Survey, survey};
+use crate::survey::{Bound, Depth, MISSING_RECORDS, Survey, survey};
 use crate::{Damage, Topic};
 
 /// Bytes copied at once when an unproven tail is written again.
@@ -31,20 +31,38 @@ pub(crate) struct Recovered {
 }
 
 /// Reads a topic's folder and cuts what may be cut. The folder's lock is held.
+/// `synced_end` is an offset up to which the topic is known to have been synced.
 pub(crate) fn recover(
     dir: &Path,
     topic: Topic,
     partitions: u16,
     segment_bytes: u64,
+    synced_end: u64,
 ) -> Result<Recovered> {
     disk::create_dir_all(dir).at(dir)?;
     segment::remove_temporaries(dir)?;
     let segments = segment::list(dir, topic)?;
     check_partitions(&segments, partitions)?;
-    let Some(last) = segments.last() else {
-        return create_first(dir, topic, partitions, segment_bytes);
+    let found = match segments.is_empty() {
+        true => create_first(dir, topic, partitions, segment_bytes)?,
+        false => recover_last(topic, segments, segment_bytes, synced_end)?,
     };
+    if found.end_offset >= synced_end {
+        return Ok(found);
+    }
+    pass_loss(dir, topic, partitions, segment_bytes, found, synced_end)
+}
+
+/// Surveys the last segment and makes its tail durable.
+fn recover_last(
+    topic: Topic,
+    segments: Vec<SegmentFile>,
+    segment_bytes: u64,
+    synced_end: u64,
+) -> Result<Recovered> {
+    let last = segments.last().expect("the caller has looked");
     let mut damages = hole_damages(topic, &segments);
+    damages.extend(loss_damages(topic, &segments));
     let file = disk::open(&last.path).at(&last.path)?;
     let found = survey(
         topic,
@@ -59,7 +77,9 @@ pub(crate) fn recover(
         .last_time_ms
         .or(last.header.map(|header| header.start_time_ms))
         .unwrap_or(i64::MIN);
-    make_tail_durable(&file, &found, segment_bytes).at(&last.path)?;
+    // Of a tail that is known to be more than torn nothing is cut.
+    let may_cut = found.damages.is_empty() && found.end_offset >= synced_end;
+    make_tail_durable(&file, &found, may_cut, segment_bytes).at(&last.path)?;
     let must_roll = !found.damages.is_empty();
     // Headers of older segments; the last one's is among the survey's findings.
     let older = &segments[..segments.len() - 1];
@@ -76,7 +96,7 @@ pub(crate) fn recover(
         last_time_ms,
         sealed: found.sealed,
         must_roll,
-        torn_bytes: found.torn_bytes,
+        torn_bytes: if may_cut { found.torn_bytes } else { 0 },
         damages,
         segments,
     })
@@ -111,6 +131,7 @@ fn create_first(
         start_time_ms: i64::MIN,
         previous_end_bytes: 0,
         nonce: segment::new_nonce(),
+        missing: 0,
     };
     let (file, first) = segment::create(dir, topic, &header, segment_bytes)?;
     Ok(Recovered {
@@ -148,6 +169,65 @@ pub(crate) fn hole_damages(topic: Topic, segments: &[SegmentFile]) -> Vec<Damage
     damages
 }
 
+/// The journal ends before what is known to have been synced: the next segment
+/// starts behind the loss, so that no offset is used twice, and its header
+/// records the loss for readers of the log alone (L1).
+fn pass_loss(
+    dir: &Path,
+    topic: Topic,
+    partitions: u16,
+    segment_bytes: u64,
+    mut found: Recovered,
+    synced_end: u64,
+) -> Result<Recovered> {
+    let last = found.segments.last().expect("there is one by now");
+    let header = SegmentHeader {
+        partitions,
+        sequence: last.sequence + 1,
+        first_offset: synced_end,
+        start_time_ms: found.last_time_ms,
+        previous_end_bytes: found.end_bytes,
+        nonce: segment::new_nonce(),
+        missing: synced_end - found.end_offset,
+    };
+    let (file, next) = segment::create(dir, topic, &header, segment_bytes)?;
+    found.damages.extend(loss_before(topic, last, &next));
+    found.segments.push(next);
+    Ok(Recovered {
+        file,
+        end_bytes: segment::SEGMENT_HEADER_BYTES,
+        end_offset: synced_end,
+        sealed: true,
+        must_roll: false,
+        ..found
+    })
+}
+
+/// Losses that earlier starts found and recorded in headers.
+fn loss_damages(topic: Topic, segments: &[SegmentFile]) -> Vec<Damage> {
+    let pairs = segments.windows(2);
+    pairs
+        .filter_map(|pair| loss_before(topic, &pair[0], &pair[1]))
+        .collect()
+}
+
+/// The damage that a segment's header records, as a walk to the end of the
+/// segment before it finds it too.
+fn loss_before(topic: Topic, before: &SegmentFile, segment: &SegmentFile) -> Option<Damage> {
+    let header = segment.header.filter(|header| header.missing > 0)?;
+    if header.sequence != before.sequence + 1 {
+        return None;
+    }
+    Some(Damage {
+        topic,
+        segment: before.name(),
+        byte: header.previous_end_bytes,
+        first_offset: header.first_offset.saturating_sub(header.missing),
+        end_offset: header.first_offset,
+        reason: MISSING_RECORDS.to_owned(),
+    })
+}
+
 /// After this everything up to the survey's end is on disk and nothing stands
 /// behind it.
 ///
@@ -155,7 +235,12 @@ pub(crate) fn hole_damages(topic: Topic, segments: &[SegmentFile]) -> Vec<Damage
 /// the process before this one ended after a failed sync, the system may hold
 /// them as clean pages that never reached the disk, and a sync alone would
 /// say yes to that (L2).
-fn make_tail_durable(file: &File, found: &Survey, segment_bytes: u64) -> std::io::Result<()> {
+fn make_tail_durable(
+    file: &File,
+    found: &Survey,
+    may_cut: bool,
+    segment_bytes: u64,
+) -> std::io::Result<()> {
     if found.sealed {
         return Ok(());
     }
@@ -167,7 +252,6 @@ fn make_tail_durable(file: &File, found: &Survey, segment_bytes: u64) -> std::io
         disk::write_all_at(file, &bytes[..piece], at)?;
         at += piece as u64;
     }
-    let may_cut = found.damages.is_empty();
     if may_cut && found.torn_bytes > 0 {
         // Cut, so that no stale frame can ever seem to follow a new one.
         disk::set_len(file, found.end_bytes)?;

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use crate::ends;
 use crate::error::{LogError, Result};
 use crate::frame::{FrameHeader, Kind};
 use crate::read_only;
@@ -105,6 +106,8 @@ fn report(
     depth: Depth,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<TopicReport> {
+    // Before the segments: beside a server the log only grows.
+    let synced_end = ends::read(dir)?.get(topic);
     let dir = dir.join(topic.name());
     let segments = read_only::list(&dir, topic)?;
     let bytes_total = segments.iter().map(|segment| segment.file_bytes).sum();
@@ -120,6 +123,9 @@ fn report(
         damages: crate::recover::hole_damages(topic, &segments),
         segments: Vec::new(),
     };
+    if segments.is_empty() && synced_end > 0 {
+        whole.damages.push(no_segments(topic, synced_end));
+    }
     let mut bytes_done = 0;
     for (index, segment) in segments.iter().enumerate() {
         let bound = match limit(&segments, index) {
@@ -134,7 +140,12 @@ fn report(
             });
         };
         match walk(topic, segment, bound, depth, &mut at) {
-            Ok((found, report)) => whole.add(segment, bound, found, report),
+            Ok((mut found, report)) => {
+                if matches!(bound, Bound::Open) {
+                    found.expect_end(topic, segment, synced_end);
+                }
+                whole.add(segment, bound, found, report);
+            }
             Err(error) if is_gone(&error) && whole.segments.is_empty() => {
                 // Retention took the oldest segment meanwhile.
                 whole.start = segments
@@ -153,8 +164,39 @@ fn report(
     Ok(whole)
 }
 
+/// Every segment of a topic that was synced up to `synced_end` is gone.
+fn no_segments(topic: Topic, synced_end: u64) -> Damage {
+    Damage {
+        topic,
+        segment: "none".to_owned(),
+        byte: 0,
+        first_offset: 0,
+        end_offset: synced_end,
+        reason: "all segments are missing".to_owned(),
+    }
+}
+
 fn is_gone(error: &LogError) -> bool {
     matches!(error, LogError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+}
+
+impl Survey {
+    /// The last segment ends before what was noted as synced: the next start
+    /// would name the same loss.
+    fn expect_end(&mut self, topic: Topic, segment: &SegmentFile, synced_end: u64) {
+        if self.end_offset >= synced_end {
+            return;
+        }
+        self.torn_bytes = 0;
+        self.damages.push(Damage {
+            topic,
+            segment: segment.name(),
+            byte: self.end_bytes,
+            first_offset: self.end_offset,
+            end_offset: synced_end,
+            reason: "records are missing that were synced".to_owned(),
+        });
+    }
 }
 
 impl TopicReport {

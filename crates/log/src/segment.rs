@@ -3,8 +3,9 @@
 //! A segment starts with a header of 4,096 bytes: magic `FULMARLG`, version
 //! (u32), topic (u8), zero, partitions (u16), sequence, first offset, append
 //! time of the last frame before it, end in bytes of the segment before it
-//! (u64 each), nonce (u64), zeros, and the CRC32C of all before in the last
-//! four bytes. So a segment ends where the next one's header says (L2).
+//! (u64 each), nonce, number of records that were found missing before it (u64
+//! each), zeros, and the CRC32C of all before in the last four bytes. So a
+//! segment ends where the next one's header says (L2).
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
@@ -35,6 +36,9 @@ pub(crate) struct SegmentHeader {
     /// this is the first.
     pub previous_end_bytes: u64,
     pub nonce: u64,
+    /// Offsets that were lost when this segment was made: the one before it
+    /// ends so many records before `first_offset` (L1).
+    pub missing: u64,
 }
 
 /// A segment file as it was found.
@@ -105,6 +109,7 @@ impl SegmentHeader {
         bytes[32..40].copy_from_slice(&self.start_time_ms.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.previous_end_bytes.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.nonce.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.missing.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..CRC_AT]);
         bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -136,6 +141,7 @@ impl SegmentHeader {
             start_time_ms: word(32) as i64,
             previous_end_bytes: word(40),
             nonce: word(48),
+            missing: word(56),
         }))
     }
 }
@@ -252,6 +258,7 @@ mod tests {
             start_time_ms: 5,
             previous_end_bytes: 8192,
             nonce: 3,
+            missing: 2,
         }
     }
 

@@ -9,6 +9,9 @@ use crate::scan::{Step, Walk};
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFile};
 use crate::{Damage, Topic};
 
+/// The reason when a segment ends before the next one's first offset.
+pub(crate) const MISSING_RECORDS: &str = "records are missing before the next segment";
+
 /// How far a segment is known to reach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
@@ -226,11 +229,7 @@ impl Surveyor<'_> {
             return;
         };
         if self.walk.offset < offset {
-            self.damage(
-                self.walk.byte,
-                "records are missing before the next segment",
-                offset,
-            );
+            self.damage(self.walk.byte, MISSING_RECORDS, offset);
             self.walk.offset = offset;
         }
     }

@@ -6,6 +6,7 @@ mod damage;
 mod disk_low;
 mod faults;
 mod fuzz;
+mod lost_tail;
 mod model;
 mod retention;
 mod torn_tail;
@@ -42,8 +43,13 @@ fn config(segment_bytes: u64) -> LogConfig {
 }
 
 fn open_with(dir: &Path, config: &LogConfig) -> Journal {
+    open_knowing(dir, config, 0)
+}
+
+/// Opens as one who knows that the journal was synced up to `synced_end`.
+fn open_knowing(dir: &Path, config: &LogConfig, synced_end: u64) -> Journal {
     let guard = Arc::new(DiskGuard::new(PathBuf::from("/"), config.clone()));
-    Journal::open(dir, Topic::Events, config, guard).unwrap()
+    Journal::open(dir, Topic::Events, config, guard, synced_end).unwrap()
 }
 
 fn open(dir: &Path) -> Journal {
