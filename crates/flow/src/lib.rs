@@ -21,5 +21,6 @@ pub use error::{FlowError, Result};
 pub use fold::{BlockCounts, Fold, FoldError};
 pub use handle::{FoldHandle, FoldStats, FoldStatus};
 pub use ledger::{Ledger, committed_position, moved_rows, stage_moved_rows};
+pub use progress::synced_ends;
 pub use runtime::start_fold;
 pub use state::{Entry, State, StateBatch, StateSnapshot};

@@ -9,9 +9,11 @@ use crate::block::BlockName;
 use crate::error::{FlowError, Result};
 use crate::fold::BlockCounts;
 use crate::state::{State, StateBatch};
+use fulmar_log::Ends;
 
 /// Keyspace of positions, boundaries and counts.
 pub(crate) const KEYSPACE: &str = "flow";
+const PROGRESS_PREFIX: &str = "fold/";
 
 /// A fold's position and the counts of everything before it; committed with each block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,8 +104,32 @@ impl Boundary {
     }
 }
 
+/// How far the topics are known to have been synced: a committed position, and a block that was
+/// begun, never pass the synced end (L2), so that a log that ends before has lost something (L1).
+///
+/// # Errors
+/// When committed state cannot be read.
+pub fn synced_ends(state: &State) -> Result<Ends> {
+    let mut ends = Ends::default();
+    for (key, _) in state.prefix(KEYSPACE, PROGRESS_PREFIX.as_bytes())? {
+        let fold = String::from_utf8_lossy(&key[PROGRESS_PREFIX.len()..]).into_owned();
+        let Some(progress) = Progress::load(state, &fold)? else {
+            continue;
+        };
+        // A topic that this build does not know has no journal that could be short.
+        let Ok(topic) = progress.stream.parse() else {
+            continue;
+        };
+        ends.raise(topic, progress.position);
+        if let Some(begun) = Boundary::load(state, &fold)? {
+            ends.raise(topic, begun.last.saturating_add(1));
+        }
+    }
+    Ok(ends)
+}
+
 fn progress_key(fold: &str) -> Vec<u8> {
-    format!("fold/{fold}").into_bytes()
+    format!("{PROGRESS_PREFIX}{fold}").into_bytes()
 }
 
 fn boundary_key(fold: &str) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! One topic: append, read, positions of folds.
 
+use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ use crate::shared::{Pending, Queue, Shared, View, lock};
 use crate::space::DiskGuard;
 use crate::spares::Spares;
 use crate::stats::{Counters, add, get};
+use crate::survey::{Bound, Depth, survey};
 use crate::{Chunk, Damage, JournalStats, LogConfig, Topic};
 use fulmar_event::Records;
 
@@ -282,6 +284,38 @@ impl Journal {
             .accepted
             .write()
             .unwrap_or_else(|poisoned| poisoned.into_inner()) = accepted.into();
+    }
+
+    /// The damage that loses records of a range of offsets: every frame of the
+    /// segments that hold it is read.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn damages_in(&self, range: &Range<u64>) -> Result<Vec<Damage>> {
+        let extents = self.shared.read_view(|view| {
+            let all = (0..view.segments.len()).map(|index| {
+                let (bytes, offset) = view.limit(index);
+                (Arc::clone(&view.segments[index]), bytes, offset)
+            });
+            all.collect::<Vec<_>>()
+        });
+        let mut damages = Vec::new();
+        for (segment, bytes, offset) in extents {
+            if segment.first_offset >= range.end || offset <= range.start {
+                continue;
+            }
+            let file = File::open(&segment.path).at(&segment.path)?;
+            let bound = Bound::Closed { bytes, offset };
+            let all = &mut |_, _: &_| true;
+            let found =
+                survey(self.topic(), &segment, &file, bound, Depth::Whole, all).at(&segment.path)?;
+            damages.extend(found.damages);
+        }
+        damages.retain(|damage| {
+            let lost = damage.first_offset.max(range.start)..damage.end_offset.min(range.end);
+            !lost.is_empty()
+        });
+        Ok(damages)
     }
 
     /// Ends the current segment, unless it is empty, and gives the files of

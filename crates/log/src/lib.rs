@@ -39,7 +39,7 @@ pub use error::{Damage, LogError, Result};
 pub use fulmar_event::Records;
 pub use journal::Journal;
 pub use lock::{FolderLock, lock_folder};
-pub use log::Log;
+pub use log::{Log, partitions_of};
 pub use read_only::ReadOnly;
 pub use reader::Reader;
 pub use report::{Progress, SegmentReport, TopicReport, inspect, verify};

@@ -8,7 +8,7 @@ use crate::background::Background;
 use crate::error::Result;
 use crate::journal::Journal;
 use crate::space::DiskGuard;
-use crate::{Ends, JournalStats, LogConfig, Topic, disk, ends};
+use crate::{Ends, JournalStats, LogConfig, Topic, disk, ends, read_only};
 
 /// The log of one data folder: a journal per topic.
 #[derive(Debug)]
@@ -122,4 +122,19 @@ impl Drop for Log {
     fn drop(&mut self) {
         self.shut();
     }
+}
+
+/// The number of partitions that `dir` (`DIR/log`) was made with; `None` when
+/// there is no segment to ask.
+///
+/// # Errors
+/// `NewerFormat`, `Io`.
+pub fn partitions_of(dir: &Path) -> Result<Option<u16>> {
+    for topic in Topic::ALL {
+        let segments = read_only::list(&dir.join(topic.name()), topic)?;
+        if let Some(header) = segments.iter().find_map(|segment| segment.header) {
+            return Ok(Some(header.partitions));
+        }
+    }
+    Ok(None)
 }

@@ -61,6 +61,20 @@ pub enum RegistryError {
         /// Why.
         reason: String,
     },
+    /// Control records are lost, and nobody gave them up (L1).
+    #[error(
+        "{place}; the projects, keys and agents of these records are lost, and what they took \
+         away (a key revoked, an agent disabled) would be let in again: restore the folder from a \
+         backup, or give them up with `fulmar log accept-loss control {from}-{to}`"
+    )]
+    Damaged {
+        /// The first place.
+        place: String,
+        /// First offset.
+        from: u64,
+        /// Last offset, inclusive.
+        to: u64,
+    },
     /// The log refused or failed.
     #[error("the control topic failed: {0}")]
     Log(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -9,13 +9,15 @@
 mod change;
 mod control;
 mod error;
+mod folded;
 mod key;
 mod registry;
 mod state;
 
 pub use change::{AgentState, Change, Entry, FORMAT};
-pub use control::{ControlLog, EachRecord, MemoryLog};
+pub use control::{ControlLog, ControlRecords, EachRecord, LostRecords, MemoryLog};
 pub use error::RegistryError;
+pub use folded::Folded;
 pub use key::{ApiKey, KeyHash, Scope, Scopes, prefix_of};
 pub use registry::{DEFAULT_PROJECT, Minted, ROTATION_OVERLAP_MS_DEFAULT, Registry};
 pub use state::{AcceptedLoss, Agent, Client, Grant, KeyRecord, Project, Snapshot};

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use crate::change::{AgentState, Change, Entry, FORMAT};
 use crate::control::ControlLog;
 use crate::error::RegistryError;
+use crate::folded::Folded;
 use crate::key::{ApiKey, Scope, Scopes};
 use crate::state::{Grant, Snapshot};
 
@@ -46,21 +47,25 @@ impl Registry {
     /// Folds the control topic from its first record.
     ///
     /// # Errors
-    /// A record that is newer than this build or unreadable, or a log that cannot be read.
+    /// A record that is newer than this build or unreadable, a log that cannot be read, or
+    /// records that are lost and that nobody gave up.
     pub fn open(log: impl ControlLog + 'static) -> Result<Self, RegistryError> {
-        let mut state = Snapshot::default();
-        log.replay(&mut |offset, bytes| {
-            state.apply(offset, Entry::decode(offset, bytes)?);
-            Ok(())
-        })?;
+        let folded = Folded::of(&log, None)?;
+        folded.need_whole()?;
+        Ok(Self::of(log, folded.state))
+    }
+
+    /// The registry of a folded control topic, which the caller has judged.
+    #[must_use]
+    pub fn of(log: impl ControlLog + 'static, state: Snapshot) -> Self {
         let (revision, _) = watch::channel(state.revision);
-        Ok(Self {
+        Self {
             log: Box::new(log),
             current: RwLock::new(Arc::new(state)),
             writing: Mutex::new(()),
             revision,
             last_used_ms: Mutex::default(),
-        })
+        }
     }
 
     /// The state as of now. It never changes under the caller.

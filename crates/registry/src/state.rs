@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::change::{AgentState, Change, Entry};
 use crate::error::RegistryError;
@@ -20,14 +20,14 @@ const AGENTS_MAX: usize = 100_000;
 const ID_BYTES_MAX: usize = 64;
 
 /// A project.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
     /// Milliseconds since the epoch when it was made.
     pub created_ms: i64,
 }
 
 /// What the registry knows of a key; never the key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
     /// Project of its client.
     pub project: String,
@@ -52,7 +52,7 @@ impl KeyRecord {
 }
 
 /// An agent of the roster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
     /// Its tenant.
     pub project: String,
@@ -72,7 +72,7 @@ pub struct Client {
 }
 
 /// A range of a topic that an operator gave up (L1).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedLoss {
     /// Name of the topic.
     pub topic: String,
@@ -96,7 +96,7 @@ pub struct Grant {
 }
 
 /// The registry at one revision. Immutable once shared.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Control records that are applied: the offset of the next one (R2).
     pub revision: u64,
