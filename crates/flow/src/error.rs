@@ -81,6 +81,37 @@ pub enum FlowError {
     },
 }
 
+impl FlowError {
+    /// Whether what is on disk is not what was written, so that no second try helps.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            FlowError::State(error) => is_damage(error),
+            FlowError::StateValue { .. }
+            | FlowError::DamagedRun { .. }
+            | FlowError::MissingRun { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// The store's errors that tell of its bytes, not of the system or of another process.
+fn is_damage(error: &fjall::Error) -> bool {
+    let of_bytes = |error: &std::io::Error| {
+        use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+        matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
+    };
+    match error {
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
+            of_bytes(error)
+        }
+        fjall::Error::Locked | fjall::Error::Poisoned | fjall::Error::KeyspaceDeleted => false,
+        // A later version of the store is a matter of versions, and names itself.
+        fjall::Error::InvalidVersion(Some(_)) => false,
+        _ => true,
+    }
+}
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, FlowError>;
 

@@ -44,6 +44,22 @@ impl DataDir {
         self.state().join("repeats")
     }
 
+    /// The tables' files, under private names.
+    pub fn lake(&self) -> PathBuf {
+        self.root.join("lake")
+    }
+
+    /// Links to the compacted files, by day.
+    pub fn tables(&self) -> PathBuf {
+        self.root.join("tables")
+    }
+
+    /// Whether there is a file of any table.
+    pub fn holds_tables(&self) -> bool {
+        let names = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+        names(&self.lake()).any(|table| names(&table.path()).next().is_some())
+    }
+
     /// Certificates and their keys.
     pub fn pki(&self) -> PathBuf {
         self.root.join("pki")

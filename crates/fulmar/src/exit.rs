@@ -17,7 +17,7 @@ pub enum Exit {
     NotReconciled = 3,
     /// `bench`: a figure is below a bound that was given.
     BelowBound = 4,
-    /// `verify`: the log is damaged.
+    /// The log, the state or a table's file is damaged.
     Damage = 10,
     /// `verify`: something acknowledged is not stored.
     Lost = 11,
@@ -61,6 +61,14 @@ impl Failure {
     pub fn usage(message: impl Into<String>) -> Self {
         Self {
             exit: Exit::Usage,
+            message: message.into(),
+        }
+    }
+
+    /// Something on disk is damaged, exit code 10.
+    pub fn damage(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Damage,
             message: message.into(),
         }
     }

@@ -15,6 +15,7 @@ mod node;
 mod pki;
 mod place;
 mod query;
+mod saved_registry;
 mod serve;
 mod status;
 mod verify;

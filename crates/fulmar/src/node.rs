@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fulmar_flow::repeats::{Repeats, RepeatsConfig, RepeatsReader};
-use fulmar_flow::{BlockLimits, FoldHandle, State, start_fold};
-use fulmar_log::{BytesMax, FolderLock, Log, LogConfig, LogError, Topic};
-use fulmar_registry::Registry;
+use fulmar_flow::{BlockLimits, FoldHandle, State, start_fold, synced_ends};
+use fulmar_log::{BytesMax, FolderLock, Log, LogConfig, Topic, partitions_of};
+use fulmar_registry::{Folded, Registry};
 use fulmar_store::{Lake, LakeConfig, Writer};
 use serde::Serialize;
 use serde_json::Value;
@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Failure};
 use crate::place::{Place, PlaceArgs};
+use crate::saved_registry::{self, SavedRegistry};
 
 /// Milliseconds of a day, for settings that are durations here and days there.
 const DAY_MS: u64 = 86_400_000;
@@ -32,6 +33,7 @@ pub struct Node {
     pub state: Arc<State>,
     /// Projects, keys and agents.
     pub registry: Arc<Registry>,
+    saved: Arc<SavedRegistry>,
     /// The tables' files.
     pub lake: Lake,
     /// Last, so that it goes last: nobody else may open what is above before it is closed.
@@ -46,25 +48,38 @@ pub struct WriterParts {
     pub repeats: RepeatsReader,
 }
 
+/// What to do about records of `control` that are lost and that nobody gave up (L1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostControl {
+    /// Refuse: a revoked key must not be let in again because that can't be read any more.
+    Refuse,
+    /// Go on with what can be read: to look at the folder, or to give the records up.
+    Pass,
+}
+
 impl Node {
-    /// Opens a folder whose lock this process holds (L4): log, registry, state, lake.
+    /// Opens a folder whose lock this process holds (L4): state, log, registry, lake.
     pub fn open(data: DataDir, lock: FolderLock, config: Config) -> Result<Self, Failure> {
         let log_config = log_config(&config);
-        Self::open_with(data, lock, config, log_config)
+        Self::open_with(data, lock, config, log_config, LostControl::Refuse)
     }
 
     /// As [`Node::open`], for a command beside no server: the folder itself says how many
     /// partitions it has.
-    pub fn open_as_made(data: DataDir, lock: FolderLock) -> Result<Self, Failure> {
+    pub fn open_as_made(
+        data: DataDir,
+        lock: FolderLock,
+        lost: LostControl,
+    ) -> Result<Self, Failure> {
         let data = data.create()?;
         let file = std::env::var_os("FULMAR_CONFIG").map(PathBuf::from);
         let config = Config::load(file.as_deref(), &[])?;
         let mut log_config = log_config(&config);
         data.claim()?;
-        if let Some(partitions) = partitions_of(&data, &log_config)? {
+        if let Some(partitions) = partitions_of(&data.log())? {
             log_config.partitions = partitions;
         }
-        Self::open_with(data, lock, config, log_config)
+        Self::open_with(data, lock, config, log_config, lost)
     }
 
     fn open_with(
@@ -72,21 +87,39 @@ impl Node {
         lock: FolderLock,
         config: Config,
         log_config: LogConfig,
+        lost: LostControl,
     ) -> Result<Self, Failure> {
         data.claim()?;
-        let log = Log::open(&data.log(), log_config)?;
-        let registry = Registry::open(log.journal(Topic::Control))?;
-        registry.ensure_default_project(now_ms())?;
-        let state = State::open(&data.state())
-            .context(format!("cannot open {}", data.state().display()))?;
-        let state = Arc::new(state);
+        // The state first: what folds have committed is a witness of how far the log was synced.
+        let state = Arc::new(open_state(&data)?);
+        let copy = saved_registry::load(&state)?;
+        let mut witness = synced_ends(&state)?;
+        if let Some(copy) = &copy {
+            witness.raise(Topic::Control, copy.revision);
+        }
+        let log = Log::open_with_witness(&data.log(), log_config, &witness)?;
+        let control = log.journal(Topic::Control);
+        let folded = Folded::of(&control, copy)?;
+        if lost == LostControl::Refuse {
+            folded
+                .need_whole()
+                .map_err(|error| Failure::damage(error.to_string()))?;
+        }
+        let whole = folded.lost.is_empty();
+        let registry = Arc::new(Registry::of(control, folded.state));
+        if whole {
+            registry.ensure_default_project(now_ms())?;
+        }
+        let saved = SavedRegistry::new(Arc::clone(&state), Arc::clone(&registry), whole);
+        saved.save();
         let lake = Lake::open(data.root(), Arc::clone(&state), lake_config(&config))?;
         let node = Self {
             data,
             config,
             log,
             state,
-            registry: Arc::new(registry),
+            registry,
+            saved: Arc::new(saved),
             lake,
             lock,
         };
@@ -136,6 +169,7 @@ impl Node {
     pub fn desk(&self, writer: Option<FoldHandle>) -> Desk {
         Desk {
             registry: Arc::clone(&self.registry),
+            saved: Arc::clone(&self.saved),
             journals: self.journals(),
             lake: self.lake.clone(),
             data: self.data.clone(),
@@ -146,23 +180,42 @@ impl Node {
 
     /// Closes the log cleanly, then gives the folder back.
     pub fn close(self) {
+        self.saved.save();
         self.log.close();
+        drop(self.saved);
         drop(self.lake);
         drop(self.state);
         drop(self.lock);
     }
 }
 
-/// The partitions that the folder was made with, when they are not those of `config`.
-fn partitions_of(data: &DataDir, config: &LogConfig) -> Result<Option<u16>, Failure> {
-    match Log::open(&data.log(), config.clone()) {
-        Ok(log) => {
-            log.close();
-            Ok(None)
-        }
-        Err(LogError::Partitions { found, .. }) => Ok(Some(found)),
-        Err(error) => Err(error.into()),
+/// Opens the state store. One that is gone is not made anew over tables: without its list their
+/// files would be taken for leftovers, and removed.
+fn open_state(data: &DataDir) -> Result<State, Failure> {
+    let dir = data.state();
+    let what_to_do = format!(
+        "it holds the positions of folds, the list of the tables' files and the index of repeats: \
+         restore the folder from a backup (`fulmar restore`), or move {dir}, {lake} and {tables} \
+         away, and the next start fills the tables anew from what the log still holds",
+        dir = dir.display(),
+        lake = data.lake().display(),
+        tables = data.tables().display(),
+    );
+    if !dir.exists() && data.holds_tables() {
+        let missing = format!(
+            "the state store {} is missing, and tables are there",
+            dir.display()
+        );
+        return Err(Failure::damage(format!("{missing}; {what_to_do}")));
     }
+    State::open(&dir).map_err(|error| {
+        let damaged = error.is_damage();
+        let told = format!("cannot open the state store {}: {error}", dir.display());
+        match damaged {
+            true => Failure::damage(format!("{told}; {what_to_do}")),
+            false => Failure::new(told),
+        }
+    })
 }
 
 /// The log's settings out of the configuration.
@@ -207,10 +260,15 @@ pub fn ask<T: Serialize>(place: &PlaceArgs, area: &str, request: &T) -> Result<V
     match place.resolve()? {
         Place::Server(client) => block_on(client.post_json(&format!("/v1/admin/{area}"), &body))?,
         Place::Folder(data, lock) => {
-            let node = Node::open_as_made(data, lock)?;
+            // A decision about damage must be possible where damage keeps the rest from it.
+            let lost = match area {
+                "log" => LostControl::Pass,
+                _ => LostControl::Refuse,
+            };
+            let node = Node::open_as_made(data, lock, lost)?;
             let answer = node.desk(None).answer(area, body);
             node.close();
-            answer.map_err(|error| Failure::new(error.to_string()))
+            Ok(answer?)
         }
     }
 }

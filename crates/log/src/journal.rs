@@ -14,7 +14,7 @@ use crate::commit::Committer;
 use crate::config::APPEND_BYTES_MAX;
 use crate::error::{At, LogError, Result};
 use crate::reader::{Extent, Extents, Reader, merge_ranges};
-use crate::recover::recover;
+use crate::recover::{front_damage, recover};
 use crate::shared::{Pending, Queue, Shared, View, lock};
 use crate::space::DiskGuard;
 use crate::spares::Spares;
@@ -299,7 +299,8 @@ impl Journal {
             });
             all.collect::<Vec<_>>()
         });
-        let mut damages = Vec::new();
+        let first = extents.first().map(|it| it.0.as_ref());
+        let mut damages = Vec::from_iter(front_damage(self.topic(), first));
         for (segment, bytes, offset) in extents {
             if segment.first_offset >= range.end || offset <= range.start {
                 continue;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::commit::now_ms;
 use crate::disk;
 use crate::error::{At, LogError, Result};
 use crate::segment::{self, SegmentFile, SegmentHeader};
@@ -62,6 +63,7 @@ fn recover_last(
 ) -> Result<Recovered> {
     let last = segments.last().expect("the caller has looked");
     let mut damages = hole_damages(topic, &segments);
+    damages.extend(front_damage(topic, segments.first()));
     damages.extend(loss_damages(topic, &segments));
     let file = disk::open(&last.path).at(&last.path)?;
     let found = survey(
@@ -185,7 +187,9 @@ fn pass_loss(
         partitions,
         sequence: last.sequence + 1,
         first_offset: synced_end,
-        start_time_ms: found.last_time_ms,
+        // When the lost records came is not known: retention counts from now, so that the loss
+        // does not go unseen because what stands before it is old.
+        start_time_ms: found.last_time_ms.max(now_ms()),
         previous_end_bytes: found.end_bytes,
         nonce: segment::new_nonce(),
         missing: synced_end - found.end_offset,
@@ -200,6 +204,20 @@ fn pass_loss(
         sealed: true,
         must_roll: false,
         ..found
+    })
+}
+
+/// A topic that is kept for ever starts at its first record: else its first
+/// segments are gone.
+pub(crate) fn front_damage(topic: Topic, first: Option<&SegmentFile>) -> Option<Damage> {
+    let first = first.filter(|first| topic == Topic::Control && first.first_offset > 0)?;
+    Some(Damage {
+        topic,
+        segment: first.name(),
+        byte: 0,
+        first_offset: 0,
+        end_offset: first.first_offset,
+        reason: "the segments before it are missing".to_owned(),
     })
 }
 

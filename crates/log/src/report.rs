@@ -123,6 +123,8 @@ fn report(
         damages: crate::recover::hole_damages(topic, &segments),
         segments: Vec::new(),
     };
+    let front = crate::recover::front_damage(topic, segments.first());
+    whole.damages.extend(front);
     if segments.is_empty() && synced_end > 0 {
         whole.damages.push(no_segments(topic, synced_end));
     }

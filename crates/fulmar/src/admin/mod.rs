@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::backup;
 use crate::data_dir::DataDir;
+use crate::saved_registry::SavedRegistry;
 
 pub use lake::LakeRequest;
 pub use log::{LogRequest, apply_losses};
@@ -27,6 +28,8 @@ pub use registry::{AgentsRequest, KeysRequest, ProjectsRequest};
 pub struct Desk {
     /// Projects, keys and agents.
     pub registry: Arc<Registry>,
+    /// The copy of the registry.
+    pub saved: Arc<SavedRegistry>,
     /// The journals of all topics.
     pub journals: Vec<Arc<Journal>>,
     /// The tables' files.
@@ -50,6 +53,12 @@ impl Desk {
 
     /// Answers a request. Blocks on the disk.
     pub fn answer(&self, area: &str, body: Value) -> Result<Value, AdminError> {
+        let answer = self.answer_only(area, body);
+        self.saved.follow();
+        answer
+    }
+
+    fn answer_only(&self, area: &str, body: Value) -> Result<Value, AdminError> {
         fn read<T: DeserializeOwned>(body: Value) -> Result<T, AdminError> {
             Ok(serde_json::from_value(body)?)
         }
@@ -77,6 +86,9 @@ pub enum AdminError {
     /// The request is not one.
     #[error("the request cannot be read: {0}")]
     Malformed(#[from] serde_json::Error),
+    /// It may not be done, and why.
+    #[error("{0}")]
+    Refused(String),
     /// It could not be done.
     #[error("{0}")]
     Failed(String),

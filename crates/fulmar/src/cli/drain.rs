@@ -6,7 +6,7 @@ use serde_json::json;
 use super::output::print_json;
 use crate::config::parse_duration_ms;
 use crate::exit::{Exit, Outcome};
-use crate::node::{Node, block_on};
+use crate::node::{LostControl, Node, block_on};
 use crate::place::{Place, PlaceArgs};
 
 /// Wait until everything that is durable now is stored; exit code 1 when the time is over first.
@@ -34,7 +34,7 @@ impl DrainArgs {
                 block_on(client.post_json("/v1/admin/drain", &wait))??
             }
             Place::Folder(data, lock) => {
-                let node = Node::open_as_made(data, lock)?;
+                let node = Node::open_as_made(data, lock, LostControl::Refuse)?;
                 let end = node.log.journal(fulmar_log::Topic::Events).end();
                 let stored = node.store_all();
                 let ledger = crate::status::ledger(&node.desk(None), &node.state);

@@ -1,7 +1,10 @@
 //! `fulmar log`: look at the log, check it, give up a damaged range.
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
-use fulmar_log::{Topic, TopicReport};
+use fulmar_log::{Damage, ReadOnly, Topic, TopicReport};
+use fulmar_registry::{Folded, Snapshot};
 use serde_json::json;
 
 use super::output::{note, print_json, print_line};
@@ -78,7 +81,19 @@ impl LogArgs {
                     to,
                 };
                 let place = PlaceArgs::of_folder(self.data);
-                return print_json(&ask(&place, "log", &request)?);
+                let answer = ask(&place, "log", &request)?;
+                for place in answer["given_up"].as_array().into_iter().flatten() {
+                    let again = match place["new"] == json!(true) {
+                        true => "",
+                        false => " (as before)",
+                    };
+                    let (records, place) = (&place["records"], &place["place"]);
+                    let place = place.as_str().unwrap_or_default();
+                    note(format_args!(
+                        "gave up {records} records of {topic}{again}: {place}"
+                    ));
+                }
+                return print_json(&answer);
             }
             LogCommand::Inspect { topic, json } => {
                 let read = |topic: Topic| fulmar_log::inspect(&folder, topic, &mut |_| {});
@@ -110,12 +125,26 @@ impl LogArgs {
             true => print_json(&json!(reports))?,
             false => print_line(&text(&reports, whole))?,
         };
-        let damaged = reports.iter().any(|report| !report.damages.is_empty());
-        if damaged {
+        let given_up = given_up(&folder)?;
+        let is_open = |damage: &&Damage| {
+            let (from, end) = (damage.first_offset, damage.end_offset);
+            from == end || !given_up.gave_up(damage.topic.name(), from, end)
+        };
+        let damages = || reports.iter().flat_map(|report| &report.damages);
+        let open = damages().filter(is_open).count();
+        if open > 0 {
             note("damage is never cut or skipped by itself: see `fulmar log accept-loss --help`");
+        } else if damages().next().is_some() {
+            note("what is damaged was given up");
         }
-        Ok(if damaged { Exit::Damage } else { Exit::Done })
+        Ok(if open > 0 { Exit::Damage } else { Exit::Done })
     }
+}
+
+/// The decisions in `control`, as far as it can be read.
+fn given_up(log: &Path) -> Result<Snapshot, Failure> {
+    let control = ReadOnly::open(log, Topic::Control)?;
+    Ok(Folded::of(&control, None)?.state)
 }
 
 fn text(reports: &[TopicReport], whole: bool) -> String {

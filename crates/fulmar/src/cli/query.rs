@@ -10,7 +10,7 @@ use hyper::Method;
 use super::output::{note, to_terminal};
 use crate::client::{BEHIND_HEADER, Client, read_whole, refusal};
 use crate::exit::{Context as _, Exit, Failure, Outcome};
-use crate::node::{Node, block_on};
+use crate::node::{LostControl, Node, block_on};
 use crate::place::{Place, PlaceArgs};
 use crate::query::{self, QueryBody};
 
@@ -82,7 +82,7 @@ impl QueryArgs {
         match self.place.resolve()? {
             Place::Server(client) => block_on(of_server(&client, &body))?,
             Place::Folder(data, lock) => {
-                let node = Node::open_as_made(data, lock)?;
+                let node = Node::open_as_made(data, lock, LostControl::Refuse)?;
                 let outcome = of_folder(&node, &body);
                 node.close();
                 outcome

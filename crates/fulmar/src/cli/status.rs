@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::output::{print_json, print_line};
 use crate::config::{duration_text, size_text};
 use crate::exit::{Failure, Outcome};
-use crate::node::{Node, block_on};
+use crate::node::{LostControl, Node, block_on};
 use crate::place::{Place, PlaceArgs};
 use crate::status::of_node;
 
@@ -30,7 +30,7 @@ impl StatusArgs {
         let status = match self.place.resolve()? {
             Place::Server(client) => block_on(client.post_json("/v1/admin/status", &json!({})))??,
             Place::Folder(data, lock) => {
-                let node = Node::open_as_made(data, lock)?;
+                let node = Node::open_as_made(data, lock, LostControl::Refuse)?;
                 let status = of_node(&node);
                 node.close();
                 status?
@@ -110,6 +110,26 @@ fn whole_lines(status: &Value) -> Vec<String> {
     lines
 }
 
+/// One damaged place, and whether it was given up.
+fn damage_line(status: &Value, damage: &Value) -> String {
+    let (from, end) = (count(&damage["first_offset"]), count(&damage["end_offset"]));
+    let gave_up = |loss: &Value| {
+        loss["topic"] == damage["topic"]
+            && count(&loss["from"]) <= from
+            && end <= count(&loss["to"]) + 1
+    };
+    let losses = status["losses"].as_array();
+    let given_up = from < end && losses.is_some_and(|losses| losses.iter().any(gave_up));
+    format!(
+        "{}: records {from} to {end} (exclusive), segment {}, byte {}: {}{}",
+        word(&damage["topic"]),
+        word(&damage["segment"]),
+        count(&damage["byte"]),
+        word(&damage["reason"]),
+        if given_up { "; given up" } else { "" },
+    )
+}
+
 /// What holds for each table, fold and topic.
 fn part_lines(status: &Value) -> Vec<String> {
     let mut lines = Vec::new();
@@ -146,6 +166,9 @@ fn part_lines(status: &Value) -> Vec<String> {
             count(&topic["torn_tail_bytes"]),
             topic["damages"].as_array().map_or(0, Vec::len),
         ));
+        for damage in topic["damages"].as_array().into_iter().flatten() {
+            lines.push(format!("damage    {}", damage_line(status, damage)));
+        }
     }
     lines
 }

@@ -10,7 +10,7 @@ use super::output::{note, print_json, print_line};
 use crate::admin::{LakeRequest, now_ms};
 use crate::client::Client;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::node::{Node, block_on};
+use crate::node::{LostControl, Node, block_on};
 use crate::place::{DataArg, Place, PlaceArgs};
 use crate::query;
 use crate::verify::{self, Finding, Report, Retention, Subject, TableFile};
@@ -51,11 +51,13 @@ impl VerifyArgs {
         let report = match place.resolve()? {
             Place::Server(client) => self.beside(&client)?,
             Place::Folder(data, lock) => {
-                let topics = verify::integrity(&data.log())?;
+                let mut topics = verify::integrity(&data.log())?;
                 note(
                     "no server runs: taking the folder, running the writer to the log's end first",
                 );
-                let node = Node::open_as_made(data, lock)?;
+                let node = Node::open_as_made(data, lock, LostControl::Pass)?;
+                // What only the state knew of: records missing behind the last frame.
+                verify::add_damages(&mut topics, &node.log.stats());
                 let report = self.alone(&node, topics);
                 node.close();
                 report?
@@ -134,8 +136,7 @@ impl VerifyArgs {
         let keeps = |table: &str| status["retention_ms"][table].as_i64().unwrap_or(i64::MAX);
         let losses = status["losses"].as_array().into_iter().flatten();
         let given_up = losses
-            .filter(|loss| loss["topic"] == "events")
-            .filter_map(|loss| Some((loss["from"].as_u64()?, loss["to"].as_u64()?)))
+            .filter_map(|loss| serde_json::from_value(loss.clone()).ok())
             .collect();
         let topics = status["topics"].as_array().into_iter().flatten();
         let events = topics.into_iter().find(|topic| topic["topic"] == "events");

@@ -229,7 +229,9 @@ fn of_admin(error: &AdminError) -> Answer {
         }
         AdminError::Failed(_) => (StatusCode::UNPROCESSABLE_ENTITY, "failed"),
         AdminError::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
-        AdminError::Registry(_) => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
+        AdminError::Refused(_) | AdminError::Registry(_) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "refused")
+        }
     };
     problem(status, code, &error.to_string())
 }

@@ -130,10 +130,12 @@ pub fn of_record(record: &Record<'_>, quarantined: bool, retention: &Retention) 
     (name.identity(), met)
 }
 
-/// Offsets of `events` that stand in the quarantine, sorted: 8 bytes each, and few.
-pub fn quarantined(log: &Path) -> Result<Vec<u64>, Failure> {
+/// Offsets of `events` that stand in the quarantine, sorted: 8 bytes each, and few. Ranges that an
+/// operator gave up are passed.
+pub fn quarantined(log: &Path, passed: Vec<Range<u64>>) -> Result<Vec<u64>, Failure> {
     let topic = fulmar_log::ReadOnly::open(log, Topic::Quarantine)?;
     let mut reader = topic.reader(topic.start());
+    reader.accept_loss(passed);
     let mut offsets = Vec::new();
     loop {
         let chunk = match reader.next(READ_BYTES) {

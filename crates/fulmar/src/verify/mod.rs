@@ -11,7 +11,8 @@ mod spill;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use fulmar_log::{Damage, ReadOnly, Topic, TopicReport};
+use fulmar_log::{Damage, JournalStats, ReadOnly, Topic, TopicReport};
+use fulmar_registry::AcceptedLoss;
 use serde_json::{Value, json};
 
 use gather::Name;
@@ -31,8 +32,8 @@ pub struct Subject {
     pub to: u64,
     /// The log's end after the tables were listed.
     pub end: u64,
-    /// Ranges of `events` that an operator gave up, first to last.
-    pub given_up: Vec<(u64, u64)>,
+    /// Ranges that an operator gave up.
+    pub given_up: Vec<AcceptedLoss>,
     /// The tables' files, of one snapshot taken after `to` was stored.
     pub files: Vec<TableFile>,
     /// What each table keeps.
@@ -44,11 +45,17 @@ pub struct Subject {
 impl Subject {
     /// Whether an operator gave the damaged range up.
     fn gave_up(&self, damage: &Damage) -> bool {
-        damage.topic == Topic::Events
-            && damage.first_offset < damage.end_offset
-            && self.given_up.iter().any(|(from, to)| {
-                *from <= damage.first_offset && damage.end_offset <= to.saturating_add(1)
-            })
+        damage.first_offset < damage.end_offset
+            && self
+                .ranges(damage.topic)
+                .any(|range| range.start <= damage.first_offset && damage.end_offset <= range.end)
+    }
+
+    fn ranges(&self, topic: Topic) -> impl Iterator<Item = Range<u64>> {
+        self.given_up
+            .iter()
+            .filter(move |loss| loss.topic == topic.name())
+            .map(|loss| loss.from..loss.to.saturating_add(1))
     }
 }
 
@@ -153,15 +160,32 @@ pub fn integrity(log: &Path) -> Result<Vec<TopicReport>, Failure> {
         .collect()
 }
 
+/// Adds what a journal found as it was opened.
+pub fn add_damages(topics: &mut [TopicReport], stats: &[JournalStats]) {
+    for (topic, stats) in topics.iter_mut().zip(stats) {
+        let is_new = |damage: &&Damage| {
+            let same = |known: &Damage| {
+                (&known.segment, known.byte) == (&damage.segment, damage.byte)
+                    || (known.first_offset, known.end_offset)
+                        == (damage.first_offset, damage.end_offset)
+            };
+            !topic.damages.iter().any(same)
+        };
+        let new: Vec<_> = stats.damages.iter().filter(is_new).cloned().collect();
+        topic.damages.extend(new);
+    }
+}
+
 /// Compares the subject. `topics` is what [`integrity`] found; damage that nobody accepted ends the
 /// comparison, since what it hides cannot be compared.
 pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Failure> {
     let log = ReadOnly::open(&subject.log, Topic::Events)?;
     let damages = topics.iter().flat_map(|topic| &topic.damages);
     let open: Vec<_> = damages.filter(|damage| !subject.gave_up(damage)).collect();
+    // The registry is no part of the comparison.
     let hides_records = open
         .iter()
-        .any(|damage| damage.first_offset < damage.end_offset);
+        .any(|damage| damage.topic != Topic::Control && damage.first_offset < damage.end_offset);
     let files: Vec<String> = subject.files.iter().filter_map(TableFile::damage).collect();
     let mut report = Report {
         from: log.start(),
@@ -209,11 +233,7 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
 
 fn reader(subject: &Subject, log: &ReadOnly) -> fulmar_log::Reader {
     let mut reader = log.reader(log.start());
-    let ranges = subject
-        .given_up
-        .iter()
-        .map(|(from, to)| *from..to.saturating_add(1));
-    reader.accept_loss(ranges.collect());
+    reader.accept_loss(subject.ranges(Topic::Events).collect());
     reader
 }
 
@@ -222,7 +242,8 @@ fn gather_log(
     log: &ReadOnly,
     spill: &mut Spill,
 ) -> Result<Vec<Range<u64>>, Failure> {
-    let quarantined = gather::quarantined(&subject.log)?;
+    let passed = subject.ranges(Topic::Quarantine).collect();
+    let quarantined = gather::quarantined(&subject.log, passed)?;
     gather::log(&mut reader(subject, log), subject.to, |record| {
         let aside = quarantined.binary_search(&record.offset).is_ok();
         let (identity, met) = gather::of_record(record, aside, &subject.retention);

@@ -83,6 +83,23 @@ fn a_topic_whose_segments_are_all_gone_is_damage() {
 }
 
 #[test]
+fn a_loss_is_kept_in_sight_as_long_as_records_are() {
+    let dir = scratch();
+    let journal = open_knowing(dir.path(), &config(1 << 16), 6);
+    let now_ms = crate::commit::now_ms();
+    journal.release("fold", 6);
+    let week_ms = 7 * 24 * 3_600_000;
+    journal
+        .shared
+        .expire(now_ms + week_ms - 3_600_000, &|| false);
+    assert_eq!(journal.start(), 0, "within the week that records are kept");
+    journal
+        .shared
+        .expire(now_ms + week_ms + 3_600_000, &|| false);
+    assert_eq!(journal.start(), 6);
+}
+
+#[test]
 fn one_who_knows_of_less_than_there_is_changes_nothing() {
     let sample = sample();
     let last = sample.starts[TEXTS.len() - 1];
