@@ -1,4 +1,4 @@
-//! A copy of the registry in the state store: where `control` is damaged, the start goes on from it.
+//! A copy of the registry in the state store: a start goes on from it where `control` is damaged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -75,25 +75,7 @@ impl LogArgs {
                 topic,
                 range: (from, to),
             } => {
-                let request = LogRequest::AcceptLoss {
-                    topic: topic.name().to_owned(),
-                    from,
-                    to,
-                };
-                let place = PlaceArgs::of_folder(self.data);
-                let answer = ask(&place, "log", &request)?;
-                for place in answer["given_up"].as_array().into_iter().flatten() {
-                    let again = match place["new"] == json!(true) {
-                        true => "",
-                        false => " (as before)",
-                    };
-                    let (records, place) = (&place["records"], &place["place"]);
-                    let place = place.as_str().unwrap_or_default();
-                    note(format_args!(
-                        "gave up {records} records of {topic}{again}: {place}"
-                    ));
-                }
-                return print_json(&answer);
+                return accept_loss(&PlaceArgs::of_folder(self.data), topic, from, to);
             }
             LogCommand::Inspect { topic, json } => {
                 let read = |topic: Topic| fulmar_log::inspect(&folder, topic, &mut |_| {});
@@ -139,6 +121,28 @@ impl LogArgs {
         }
         Ok(if open > 0 { Exit::Damage } else { Exit::Done })
     }
+}
+
+/// Writes the decision, and tells what it gives up.
+fn accept_loss(place: &PlaceArgs, topic: Topic, from: u64, to: u64) -> Outcome {
+    let request = LogRequest::AcceptLoss {
+        topic: topic.name().to_owned(),
+        from,
+        to,
+    };
+    let answer = ask(place, "log", &request)?;
+    for place in answer["given_up"].as_array().into_iter().flatten() {
+        let again = match place["new"] == json!(true) {
+            true => "",
+            false => " (as before)",
+        };
+        let (records, place) = (&place["records"], &place["place"]);
+        let place = place.as_str().unwrap_or_default();
+        note(format_args!(
+            "gave up {records} records of {topic}{again}: {place}"
+        ));
+    }
+    print_json(&answer)
 }
 
 /// The decisions in `control`, as far as it can be read.
