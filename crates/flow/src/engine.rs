@@ -136,6 +136,8 @@ impl Engine {
     /// Does as much as leads to one commit, or finds that there is not enough to do.
     /// After a transient error or damage it can be called again; what was done stays done.
     pub fn step(&mut self, now_ms: i64, cut_to: u64) -> std::result::Result<Step, FoldError> {
+        // A batch that failed is settled before anything is done on the strength of its failure.
+        self.state.ready()?;
         if self.begun.is_none() {
             match self.plan(now_ms, cut_to)? {
                 Plan::Block(block) => self.begin(block)?,

@@ -5,9 +5,22 @@ use std::path::PathBuf;
 /// What can go wrong below a fold: in the state store, in the index of repeats, in what they hold.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
-    /// The state store refused; after a failed sync it accepts nothing until it is opened anew.
+    /// The state store failed; it is opened anew before it takes a further batch.
     #[error("state store: {0}")]
     State(#[from] fjall::Error),
+    /// The state store failed and can't be opened anew yet: to be tried again later.
+    #[error("the state store waits to be opened anew: {reason}")]
+    StateWaits {
+        /// What failed, and what it waits for.
+        reason: String,
+    },
+    /// The state store failed so that nobody can tell what it holds, until it is opened by a new
+    /// process.
+    #[error("the state store failed, and only a restart settles what it holds: {reason}")]
+    StateLost {
+        /// What failed.
+        reason: String,
+    },
     /// A value in the state store is not what this version writes there.
     #[error("state store: {keyspace}/{key} cannot be read: {reason}")]
     StateValue {

@@ -64,20 +64,19 @@ pub enum FoldError {
     /// Something on disk that the fold needs is damaged, with its place. The fold stops.
     #[error("damaged: {0}")]
     Damaged(String),
-    /// Will not pass and is no damage (a defect, a state store that accepts nothing). The fold
-    /// stops.
+    /// Will not pass and is no damage (a defect). The fold stops.
     #[error("{0}")]
     Fatal(String),
 }
 
 impl From<FlowError> for FoldError {
-    /// Damage stays damage; a state store that failed accepts nothing more; file errors may pass.
+    /// Damage stays damage; a state store that failed is opened anew, and file errors may pass.
     fn from(error: FlowError) -> FoldError {
         match &error {
-            FlowError::DamagedRun { .. } | FlowError::MissingRun { .. } => {
-                FoldError::Damaged(error.to_string())
+            damage if damage.is_damage() => FoldError::Damaged(error.to_string()),
+            FlowError::Io { .. } | FlowError::State(_) | FlowError::StateWaits { .. } => {
+                FoldError::Transient(error.to_string())
             }
-            FlowError::Io { .. } => FoldError::Transient(error.to_string()),
             _ => FoldError::Fatal(error.to_string()),
         }
     }

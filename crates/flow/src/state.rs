@@ -1,29 +1,27 @@
 //! Durable state: one database of named keyspaces, changed only by synced, atomic batches.
 
+mod opened;
 #[cfg(test)]
 mod tests;
 mod torn;
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
-use std::sync::RwLock;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use fjall::{PersistMode, Readable, Snapshot};
 use fulmar_log::disk;
-use tracing::warn;
+use tracing::{info, warn};
 
-use crate::error::{Result, io_error};
+use self::opened::Opened;
+use crate::error::{FlowError, Result, io_error};
 
-/// Bytes of the block cache. State is read at start and by rare lookups, so it stays small.
-const CACHE_BYTES: u64 = 4 * 1024 * 1024;
-/// Bytes of one keyspace's memtable before it is flushed; few keyspaces, so tens of MiB in all.
-const MEMTABLE_BYTES: u64 = 4 * 1024 * 1024;
-/// Bytes of the database's own journal before memtables are flushed to let it go (its minimum).
-const JOURNAL_BYTES: u64 = 64 * 1024 * 1024;
-/// Threads that flush and compact: state is small and changes once a block.
-const WORKER_THREADS: usize = 1;
 /// Entries per batch when state is copied, so that a copy is bounded in memory.
 const COPY_BATCH_ENTRIES: usize = 10_000;
+
+/// Free bytes without which a store that failed is not opened anew: it writes a little as it opens,
+/// and until then the old one can still be read.
+const REOPEN_FREE_BYTES_MIN: u64 = 1024 * 1024;
 
 /// A key with its value, as iteration yields them.
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -31,10 +29,21 @@ pub type Entry = (Vec<u8>, Vec<u8>);
 /// The durable state of a folder (`DIR/state`).
 ///
 /// Readers see a batch only once it is synced: the database applies a batch to what it shows
-/// after its journal has been synced.
+/// after its journal has been synced. After a failed write the database takes nothing more; it is
+/// then opened anew before the next batch, so that a disk that was full needs no restart.
 pub struct State {
-    database: Database,
-    keyspaces: RwLock<HashMap<String, Keyspace>>,
+    dir: PathBuf,
+    /// None only when the store could not be opened again.
+    opened: RwLock<Option<Arc<Opened>>>,
+    fault: Mutex<Option<Fault>>,
+}
+
+/// A write that failed, until the store is opened anew.
+struct Fault {
+    reason: String,
+    /// Takes the batch back, should the failed write have left it in the journal after all. None
+    /// when that can't be told: then only a restart settles it.
+    undo: Option<StateBatch>,
 }
 
 impl State {
@@ -43,13 +52,10 @@ impl State {
     /// # Errors
     /// When the folder cannot be read or written, or is locked by another process.
     pub fn open(dir: &Path) -> Result<State> {
-        let database = match open_database(dir) {
-            Err(fjall::Error::JournalRecovery(error)) => without_torn_batch(dir, error)?,
-            opened => opened?,
-        };
         Ok(State {
-            database,
-            keyspaces: RwLock::new(HashMap::new()),
+            dir: dir.to_path_buf(),
+            opened: RwLock::new(Some(Arc::new(Opened::open(dir)?))),
+            fault: Mutex::new(None),
         })
     }
 
@@ -58,8 +64,7 @@ impl State {
     /// # Errors
     /// When the store cannot be read.
     pub fn get(&self, keyspace: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let value = self.keyspace(keyspace)?.get(key)?;
-        Ok(value.map(|bytes| bytes.to_vec()))
+        self.opened()?.get(keyspace, key)
     }
 
     /// All entries of `keyspace` whose key begins with `prefix`, in key order.
@@ -67,8 +72,9 @@ impl State {
     /// # Errors
     /// When the store cannot be read.
     pub fn prefix(&self, keyspace: &str, prefix: &[u8]) -> Result<Vec<Entry>> {
+        let opened = self.opened()?;
         let mut entries = Vec::new();
-        for guard in self.keyspace(keyspace)?.prefix(prefix) {
+        for guard in opened.keyspace(keyspace)?.prefix(prefix) {
             let (key, value) = guard.into_inner()?;
             entries.push((key.to_vec(), value.to_vec()));
         }
@@ -80,8 +86,11 @@ impl State {
     /// # Errors
     /// When the keyspace cannot be opened; an entry that cannot be read is an error item.
     pub fn iter(&self, keyspace: &str) -> Result<impl Iterator<Item = Result<Entry>> + use<>> {
-        let entries = self.keyspace(keyspace)?.iter();
-        Ok(entries.map(|guard| {
+        let opened = self.opened()?;
+        let entries = opened.keyspace(keyspace)?.iter();
+        Ok(entries.map(move |guard| {
+            // Held as long as it is read.
+            let _held = &opened;
             let (key, value) = guard.into_inner()?;
             Ok((key.to_vec(), value.to_vec()))
         }))
@@ -90,34 +99,104 @@ impl State {
     /// Applies `batch` atomically; it is on disk, synced, when this returns.
     ///
     /// # Errors
-    /// When writing or syncing fails. The outcome is then unknown until the state is opened anew,
-    /// and the store accepts no further batch, so that nothing can be built on a lost one.
+    /// When writing or syncing fails. The batch is then not applied, and it may be tried again:
+    /// what the failed write may have left in the store is taken back first ([`State::ready`]).
     pub fn commit(&self, batch: StateBatch) -> Result<()> {
         if batch.changes.is_empty() {
             return Ok(());
         }
-        let mut writes = self.database.batch().durability(Some(PersistMode::SyncAll));
-        for ((name, key), value) in batch.changes {
-            let keyspace = self.keyspace(name)?;
-            match value {
-                Some(value) => writes.insert(&keyspace, key, value),
-                None => writes.remove(&keyspace, key),
-            }
-        }
+        self.ready()?;
+        let opened = self.opened()?;
         // The store's own writes are not hooked: a kill comes before the batch or after it.
         disk::kill_point();
-        writes.commit()?;
+        if let Err(error) = opened.write(&batch) {
+            self.failed(&opened, &batch, &error);
+            return Err(error);
+        }
         disk::kill_point();
         Ok(())
     }
 
-    /// A view of everything as it is now, unchanged by later batches.
-    #[must_use]
-    pub fn snapshot(&self) -> StateSnapshot<'_> {
-        StateSnapshot {
-            state: self,
-            snapshot: self.database.snapshot(),
+    /// Whether the store takes batches. After a failed write it is opened anew here, and a batch
+    /// that was said to have failed is taken back if it is there: whoever acts on the failure
+    /// asks first, so that no file goes that a batch on disk still names.
+    ///
+    /// # Errors
+    /// When it still does not; to be asked again later.
+    pub fn ready(&self) -> Result<()> {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = fault.as_ref() else {
+            return Ok(());
+        };
+        let Some(undo) = &known.undo else {
+            let reason = known.reason.clone();
+            return Err(FlowError::StateLost { reason });
+        };
+        self.open_anew(&known.reason)?;
+        let opened = self.opened()?;
+        let found = opened.undo_of(undo)?;
+        if found.changes != undo.changes {
+            opened.write(undo)?;
         }
+        info!(reason = known.reason, "the state store takes batches again");
+        *fault = None;
+        Ok(())
+    }
+
+    /// Notes the first failure; what fails after it, until the store is open anew, was not written.
+    fn failed(&self, opened: &Opened, batch: &StateBatch, error: &FlowError) {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_refused = matches!(error, FlowError::State(fjall::Error::Poisoned));
+        let undo = match was_refused {
+            true => Some(StateBatch::new()),
+            false => opened.undo_of(batch).ok(),
+        };
+        let reason = error.to_string();
+        warn!(reason, "the state store failed and will be opened anew");
+        // One that was only refused knows nothing of the batch that failed.
+        if fault.is_none() || !was_refused {
+            *fault = Some(Fault { reason, undo });
+        }
+    }
+
+    fn opened(&self) -> Result<Arc<Opened>> {
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        opened.clone().ok_or_else(|| FlowError::StateWaits {
+            reason: "it could not be opened again yet".to_owned(),
+        })
+    }
+
+    fn open_anew(&self, reason: &str) -> Result<()> {
+        let waits = |why: &str| FlowError::StateWaits {
+            reason: format!("{reason}; {why}"),
+        };
+        let space = disk::space(&self.dir).map_err(io_error("look at", &self.dir))?;
+        if space.free_bytes < REOPEN_FREE_BYTES_MIN {
+            return Err(waits("the disk is full"));
+        }
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = opened.take() {
+            match Arc::try_unwrap(old) {
+                Ok(old) => drop(old),
+                Err(held) => {
+                    *opened = Some(held);
+                    return Err(waits("it is being read"));
+                }
+            }
+        }
+        torn::write_again(&self.dir).map_err(io_error("write again", &self.dir))?;
+        *opened = Some(Arc::new(Opened::open(&self.dir)?));
+        Ok(())
+    }
+
+    /// A view of everything as it is now, unchanged by later batches.
+    ///
+    /// # Errors
+    /// When the store could not be opened again after a failure.
+    pub fn snapshot(&self) -> Result<StateSnapshot> {
+        let opened = self.opened()?;
+        let snapshot = opened.database.snapshot();
+        Ok(StateSnapshot { opened, snapshot })
     }
 
     /// Copies the state as it is now into a new folder, synced: the state of a backup.
@@ -125,18 +204,19 @@ impl State {
     /// # Errors
     /// When either side cannot be read or written.
     pub fn copy_to(&self, dir: &Path) -> Result<()> {
-        let snapshot = self.snapshot();
-        let copy = State::open(dir)?;
-        for name in self.database.list_keyspace_names() {
-            let keyspace = self.keyspace(&name)?;
+        let StateSnapshot { opened, snapshot } = self.snapshot()?;
+        let copy = Opened::open(dir)?;
+        let new_batch = || copy.database.batch().durability(Some(PersistMode::SyncAll));
+        for name in opened.database.list_keyspace_names() {
+            let keyspace = opened.keyspace(&name)?;
             let target = copy.keyspace(&name)?;
-            let mut writes = copy.database.batch().durability(Some(PersistMode::SyncAll));
-            for guard in snapshot.snapshot.iter(&keyspace) {
+            let mut writes = new_batch();
+            for guard in snapshot.iter(&keyspace) {
                 let (key, value) = guard.into_inner()?;
                 writes.insert(&target, key, value);
                 if writes.len() >= COPY_BATCH_ENTRIES {
                     writes.commit()?;
-                    writes = copy.database.batch().durability(Some(PersistMode::SyncAll));
+                    writes = new_batch();
                 }
             }
             writes.commit()?;
@@ -149,56 +229,7 @@ impl State {
     /// # Errors
     /// When the store's journal cannot be looked at.
     pub fn disk_bytes(&self) -> Result<u64> {
-        Ok(self.database.disk_space()?)
-    }
-
-    /// The keyspace of this name, created (durably, by the store) when first asked for.
-    fn keyspace(&self, name: &str) -> Result<Keyspace> {
-        let known = self
-            .keyspaces
-            .read()
-            .expect("no panic while this lock is held");
-        if let Some(keyspace) = known.get(name) {
-            return Ok(keyspace.clone());
-        }
-        drop(known);
-        let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
-        let keyspace = self.database.keyspace(name, options)?;
-        let mut known = self
-            .keyspaces
-            .write()
-            .expect("no panic while this lock is held");
-        known.insert(name.to_owned(), keyspace.clone());
-        Ok(keyspace)
-    }
-}
-
-fn open_database(dir: &Path) -> fjall::Result<Database> {
-    Database::builder(dir)
-        .cache_size(CACHE_BYTES)
-        .max_journaling_size(JOURNAL_BYTES)
-        .worker_threads(WORKER_THREADS)
-        // Every batch is synced by `commit`; nothing is written outside of a batch.
-        .manual_journal_persist(true)
-        .open()
-}
-
-/// Opens a store whose journal ends with a torn batch; any other damage stays an error, and then
-/// nothing was changed.
-fn without_torn_batch(dir: &Path, error: fjall::JournalRecoveryError) -> Result<Database> {
-    let cut = torn::cut_last_batch(dir).map_err(io_error("repair", dir))?;
-    let Some(cut) = cut else {
-        return Err(fjall::Error::JournalRecovery(error).into());
-    };
-    match open_database(dir) {
-        Ok(database) => {
-            warn!(%error, "took back a batch that a power cut left half on disk");
-            Ok(database)
-        }
-        Err(again) => {
-            cut.undo().map_err(io_error("restore", dir))?;
-            Err(again.into())
-        }
+        Ok(self.opened()?.database.disk_space()?)
     }
 }
 
@@ -247,18 +278,18 @@ impl StateBatch {
 }
 
 /// The state as it was at one moment, between two batches.
-pub struct StateSnapshot<'a> {
-    state: &'a State,
+pub struct StateSnapshot {
+    opened: Arc<Opened>,
     snapshot: Snapshot,
 }
 
-impl StateSnapshot<'_> {
+impl StateSnapshot {
     /// The value that `key` in `keyspace` had.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub fn get(&self, keyspace: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let value = self.snapshot.get(&self.state.keyspace(keyspace)?, key)?;
+        let value = self.snapshot.get(&self.opened.keyspace(keyspace)?, key)?;
         Ok(value.map(|bytes| bytes.to_vec()))
     }
 
@@ -270,7 +301,7 @@ impl StateSnapshot<'_> {
         let mut entries = Vec::new();
         for guard in self
             .snapshot
-            .prefix(&self.state.keyspace(keyspace)?, prefix)
+            .prefix(&self.opened.keyspace(keyspace)?, prefix)
         {
             let (key, value) = guard.into_inner()?;
             entries.push((key.to_vec(), value.to_vec()));

@@ -1,6 +1,8 @@
 //! What a batch promises, and what a torn one does.
 
 use std::fs;
+use std::io::Write as _;
+use std::process::Command;
 
 use super::*;
 
@@ -65,7 +67,7 @@ fn a_snapshot_and_a_copy_do_not_move() {
     let dir = tempfile::tempdir().unwrap();
     let state = open(&dir);
     put(&state, "one", "a", b"1");
-    let snapshot = state.snapshot();
+    let snapshot = state.snapshot().unwrap();
     put(&state, "one", "a", b"2");
     put(&state, "one", "b", b"2");
     assert_eq!(snapshot.get("one", b"a").unwrap().unwrap(), b"1");
@@ -145,4 +147,137 @@ fn an_older_batch_that_lost_a_page_is_damage_and_nothing_is_cut() {
     let before = journal().unwrap();
     assert!(State::open(&folder).is_err());
     assert!(journal().unwrap() == before, "the journal is as it was");
+}
+
+/// A small file system in memory, where this process may mount one; it goes with the value.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(size: &str) -> Option<SmallDisk> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+            .arg(dir.path())
+            .output()
+            .is_ok_and(|output| output.status.success());
+        if !mounted {
+            eprintln!("skipped: no file system can be mounted here");
+        }
+        mounted.then_some(SmallDisk(dir))
+    }
+
+    fn state(&self) -> PathBuf {
+        self.0.path().join("state")
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.0.path().join("filler")
+    }
+
+    /// Takes every free byte.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.filler()).unwrap();
+        for size in [1 << 16, 1 << 12, 1] {
+            while file.write(&vec![1; size]).is_ok_and(|taken| taken == size) {}
+        }
+    }
+
+    fn empty(&self) {
+        fs::remove_file(self.filler()).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+fn of(key: &str, value: &[u8]) -> StateBatch {
+    let mut batch = StateBatch::new();
+    batch.put("one", key, value);
+    batch.put("one", "last", key);
+    batch.delete("one", "old");
+    batch
+}
+
+#[test]
+fn a_full_disk_passes_and_what_was_said_to_have_failed_did_fail() {
+    // What fails at once, what the store still holds in its buffer, and what is half written.
+    for size in [10, 5_000, 20_000, 300_000] {
+        let Some(disk) = SmallDisk::mount("8m") else {
+            return;
+        };
+        let state = State::open(&disk.state()).unwrap();
+        put(&state, "one", "old", b"kept");
+        put(&state, "one", "last", b"none");
+        // The journal's last page must be full too.
+        let mut number = 0;
+        disk.fill();
+        let error = loop {
+            match state.commit(of(&format!("key-{number}"), &vec![7; size])) {
+                Ok(()) => put_old(&state),
+                Err(error) => break error,
+            }
+            number += 1;
+        };
+        assert!(!error.is_damage(), "{error}");
+        let failed = format!("key-{number}");
+        for _ in 0..3 {
+            let waits = state.commit(of(&failed, b"again")).unwrap_err();
+            assert!(
+                matches!(waits, FlowError::StateWaits { .. }),
+                "size {size}: {waits}"
+            );
+        }
+        let shown = |state: &State| {
+            let get = |key: &str| state.get("one", key.as_bytes()).unwrap();
+            (get(&failed), get("old"), get("last"))
+        };
+        let before = shown(&state);
+        assert_eq!(before.0, None, "it can be read meanwhile");
+
+        disk.empty();
+        state.ready().unwrap();
+        assert_eq!(shown(&state), before, "size {size}: it failed");
+        state.commit(of("later", b"x")).unwrap();
+        drop(state);
+        let state = State::open(&disk.state()).unwrap();
+        let get = |key: &str| state.get("one", key.as_bytes()).unwrap();
+        assert_eq!((get(&failed), get("old")), (None, None));
+        assert_eq!(get("last").unwrap(), b"later");
+    }
+}
+
+/// Commits that fit come before the one that does not: each takes `old` away.
+fn put_old(state: &State) {
+    let mut batch = StateBatch::new();
+    batch.put("one", "old", "kept");
+    // On a disk this full it may be the one that fails.
+    let _ = state.commit(batch);
+}
+
+#[test]
+fn a_failed_batch_that_reached_the_journal_after_all_is_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = open(&dir);
+    put(&state, "one", "old", b"kept");
+    put(&state, "one", "last", b"none");
+    // As a failed sync leaves it: the batch is in the journal, and was said to have failed.
+    let opened = state.opened().unwrap();
+    let batch = of("a", b"1");
+    let failed = FlowError::State(fjall::Error::Io(std::io::Error::other("planted")));
+    state.failed(&opened, &batch, &failed);
+    opened.write(&batch).unwrap();
+    let held = state.ready().unwrap_err();
+    assert!(held.to_string().contains("it is being read"), "{held}");
+    drop(opened);
+    state.ready().unwrap();
+    for _ in 0..2 {
+        assert_eq!(state.get("one", b"a").unwrap(), None);
+        assert_eq!(state.get("one", b"old").unwrap().unwrap(), b"kept");
+        assert_eq!(state.get("one", b"last").unwrap().unwrap(), b"none");
+    }
+    drop(state);
+    assert_eq!(open(&dir).get("one", b"a").unwrap(), None);
 }

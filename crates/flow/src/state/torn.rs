@@ -54,6 +54,19 @@ impl Cut {
     }
 }
 
+/// Writes the newest journal's content over itself and syncs it: after a failed sync the system may
+/// hold what was written before as clean pages that never reached the disk (L2).
+pub(super) fn write_again(dir: &Path) -> io::Result<()> {
+    let Some(path) = newest_journal(dir)? else {
+        return Ok(());
+    };
+    let bytes = fs::read(&path)?;
+    let content = bytes.iter().rposition(|byte| *byte != 0);
+    let file = disk::open(&path)?;
+    disk::write_all_at(&file, &bytes[..content.map_or(0, |last| last + 1)], 0)?;
+    disk::fsync(&file)
+}
+
 fn newest_journal(dir: &Path) -> io::Result<Option<PathBuf>> {
     let mut newest = None;
     for found in fs::read_dir(dir)? {

@@ -145,6 +145,7 @@ fn run(shared: &Shared) {
 
 /// Does what is to be done now; false when nothing is.
 fn step(shared: &Shared) -> Result<bool> {
+    shared.state.ready()?;
     shared.unlink_dead()?;
     shared.remove_expired()?;
     let _replacing = hold(&shared.replacing);
