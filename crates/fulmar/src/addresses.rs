@@ -24,6 +24,9 @@ pub struct Addresses {
     /// Whether the public listener speaks TLS.
     #[serde(default)]
     pub public_tls: bool,
+    /// The server's process.
+    #[serde(default)]
+    pub pid: Option<u32>,
 }
 
 impl Addresses {
@@ -90,6 +93,7 @@ mod tests {
             agents: "0.0.0.0:8443".into(),
             ops: "127.0.0.1:9100".into(),
             public_tls: false,
+            pid: Some(7),
         };
         addresses.write(&data).unwrap();
         assert_eq!(Addresses::read(&data).unwrap(), Some(addresses));

@@ -181,6 +181,7 @@ impl Node {
     /// Closes the log cleanly, then gives the folder back.
     pub fn close(self) {
         self.saved.save();
+        self.saved.save_uses();
         self.log.close();
         drop(self.saved);
         drop(self.lake);

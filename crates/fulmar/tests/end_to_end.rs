@@ -170,6 +170,20 @@ fn killed_and_started_again_it_has_everything_that_it_acknowledged() {
 }
 
 #[test]
+fn a_server_that_hangs_is_told_by_its_process() {
+    let folder = Folder::new();
+    let running = folder.serve(&[]);
+    running.signal(Signal::STOP);
+    let ran = folder.run(&["status"]);
+    running.signal(Signal::CONT);
+    assert_eq!(ran.code, Some(75), "{}", ran.all());
+    let who = format!("(process {}) does not answer", running.pid());
+    assert!(ran.stderr.contains(&who), "{}", ran.stderr);
+    assert_eq!(folder.run(&["status"]).code, Some(0));
+    assert_eq!(running.stop().code(), Some(0));
+}
+
+#[test]
 fn keys_open_what_their_scopes_say() {
     let folder = Folder::new();
     let running = folder.serve(&[]);

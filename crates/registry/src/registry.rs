@@ -38,8 +38,8 @@ pub struct Registry {
     /// state that it will really follow.
     writing: Mutex<()>,
     revision: watch::Sender<u64>,
-    /// When each key last opened something, in memory only: it is a hint for operators, and a
-    /// durable write per use would be a hot row.
+    /// When each key last opened something: a hint for operators, which whoever runs the registry
+    /// keeps now and then. A durable write per use would be a hot row.
     last_used_ms: Mutex<BTreeMap<String, i64>>,
 }
 
@@ -263,7 +263,22 @@ impl Registry {
         Some(grant)
     }
 
-    /// When the key last opened something in this process, in milliseconds since the epoch.
+    /// When each key last opened something, by its prefix.
+    #[must_use]
+    pub fn all_last_used_ms(&self) -> BTreeMap<String, i64> {
+        self.last_used_ms.lock().expect("no holder panics").clone()
+    }
+
+    /// Takes what an earlier process knew; a later use counts.
+    pub fn recall_last_used_ms(&self, known: BTreeMap<String, i64>) {
+        let mut used = self.last_used_ms.lock().expect("no holder panics");
+        for (prefix, at_ms) in known {
+            let latest = used.entry(prefix).or_insert(at_ms);
+            *latest = at_ms.max(*latest);
+        }
+    }
+
+    /// When the key last opened something, in milliseconds since the epoch.
     #[must_use]
     pub fn last_used_ms(&self, prefix: &str) -> Option<i64> {
         self.last_used_ms

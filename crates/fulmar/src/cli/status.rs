@@ -1,14 +1,21 @@
 //! `fulmar status`: ledger, lag, backlog, disk, rates.
 
+use std::time::Duration;
+
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::output::{print_json, print_line};
+use crate::addresses::Addresses;
+use crate::client::Client;
 use crate::config::{duration_text, size_text};
 use crate::exit::{Failure, Outcome};
 use crate::node::{LostControl, Node, block_on};
 use crate::place::{Place, PlaceArgs};
 use crate::status::of_node;
+
+/// Longest wait for a server's answer, which it gives from memory.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Show the ledger, lag, backlog, disk and rates.
 #[derive(Args, Debug)]
@@ -25,10 +32,33 @@ pub struct StatusArgs {
 }
 
 impl StatusArgs {
+    /// The status that a running server tells, unless it hangs.
+    async fn of_server(&self, client: &Client) -> Result<Value, Failure> {
+        let nothing = json!({});
+        let asked = client.post_json("/v1/admin/status", &nothing);
+        if let Ok(answer) = tokio::time::timeout(ANSWER_TIME_MAX, asked).await {
+            return answer;
+        }
+        let seconds = ANSWER_TIME_MAX.as_secs();
+        let who = match &self.place.server {
+            Some(url) => format!("the server at {url}"),
+            None => {
+                let data = self.place.data.dir();
+                let addresses = Addresses::read(&data)?;
+                let pid = addresses.and_then(|addresses| addresses.pid);
+                let pid = pid.map_or("unknown".to_owned(), |pid| pid.to_string());
+                format!("the server of {} (process {pid})", data.root().display())
+            }
+        };
+        Err(Failure::locked(format!(
+            "{who} does not answer within {seconds} s: it is stopped, or has far too much to do"
+        )))
+    }
+
     /// Runs the command.
     pub fn run(self) -> Outcome {
         let status = match self.place.resolve()? {
-            Place::Server(client) => block_on(client.post_json("/v1/admin/status", &json!({})))??,
+            Place::Server(client) => block_on(self.of_server(&client))??,
             Place::Folder(data, lock) => {
                 let node = Node::open_as_made(data, lock, LostControl::Refuse)?;
                 let status = of_node(&node);

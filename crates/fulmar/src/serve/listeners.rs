@@ -58,6 +58,7 @@ pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Res
         agents: agents.local_addr()?.to_string(),
         ops: ops.local_addr()?.to_string(),
         public_tls: public_tls.is_some(),
+        pid: Some(std::process::id()),
     };
 
     let limits = doors::server_limits(&live.config);
@@ -89,11 +90,13 @@ pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Res
         ),
     };
     let sampler = tokio::spawn(sample(Arc::clone(&live)));
+    let saver = tokio::spawn(save_uses(Arc::clone(&live)));
 
     addresses.write(data)?;
     told.print(data, &addresses);
     let complete = shutdown::run(&live, data, listeners, signals).await;
     sampler.abort();
+    saver.abort();
     Ok(complete)
 }
 
@@ -127,5 +130,18 @@ async fn sample(live: Arc<Live>) {
     loop {
         every.tick().await;
         live.sample();
+    }
+}
+
+/// How often the last uses of keys are saved: what a crash may forget of a hint.
+const SAVE_USES_EVERY: Duration = Duration::from_secs(60);
+
+async fn save_uses(live: Arc<Live>) {
+    let mut every = tokio::time::interval(SAVE_USES_EVERY);
+    loop {
+        every.tick().await;
+        let saved = Arc::clone(&live.desk.saved);
+        // A panic there has been printed, and the next time is a new try.
+        let _ = tokio::task::spawn_blocking(move || saved.save_uses()).await;
     }
 }
