@@ -168,3 +168,60 @@ fn a_topic_without_its_folder_is_named_before_a_start() {
     let damages = report.damages;
     assert_eq!((damages[0].first_offset, damages[0].end_offset), (0, 6));
 }
+
+const CHILD_DIR: &str = "FULMAR_TEST_LOST_TAIL_DIR";
+
+/// A start that finds a loss, an append behind it, and a stop.
+#[test]
+fn child_starts_behind_a_loss() {
+    let Some(dir) = std::env::var_os(CHILD_DIR).map(PathBuf::from) else {
+        return;
+    };
+    let log = Log::open(&dir, config(1 << 16)).unwrap();
+    assert!(append(&log.journal(Topic::Events), "child") >= 6);
+    log.close();
+}
+
+/// Runs the child on a log that lost three of six records; the log after it.
+fn starts_behind_a_loss(faults: &[(&str, String)]) -> tempfile::TempDir {
+    let (dir, path) = closed_log();
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(4096 + 3 * 128).unwrap();
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "tests::lost_tail::child_starts_behind_a_loss"])
+        .env(CHILD_DIR, dir.path())
+        .envs(faults.iter().map(|(name, value)| (name, value)));
+    command.output().unwrap();
+    dir
+}
+
+#[test]
+fn death_at_any_call_of_a_start_that_finds_a_loss_hides_nothing_of_it() {
+    let count = tempfile::NamedTempFile::new().unwrap();
+    let count_path = count.path().display().to_string();
+    starts_behind_a_loss(&[("FULMAR_FAULT_COUNT_FILE", count_path)]);
+    let calls = std::fs::read_to_string(count.path()).unwrap();
+    let calls: u64 = calls.trim().parse().unwrap();
+    assert!(calls > 10, "the hooks are compiled in: {calls}");
+    for call in 1..=calls {
+        let mut faults = vec![("FULMAR_FAULT_KILL_AT", call.to_string())];
+        if call % 2 == 0 {
+            faults.push(("FULMAR_FAULT_POWER_LOSS", call.to_string()));
+        }
+        let dir = starts_behind_a_loss(&faults);
+        let log = Log::open(dir.path(), config(1 << 16)).unwrap();
+        let journal = log.journal(Topic::Events);
+        let damages = journal.stats().damages;
+        assert_eq!(damages.len(), 1, "call {call}: {damages:?}");
+        let lost = damages[0].first_offset..damages[0].end_offset;
+        assert_eq!(lost, 3..6, "call {call}");
+        assert_eq!(read_until_error(&journal, 0).0, TEXTS[..3], "call {call}");
+        assert!(append(&journal, "new") >= 6, "call {call}");
+        let texts = read_until_error(&journal, 6).0;
+        assert!(
+            texts == ["new"] || texts == ["child", "new"],
+            "call {call}: {texts:?}"
+        );
+    }
+}
