@@ -94,7 +94,8 @@ impl Engine {
             None => Progress::new(&stream),
         };
         let position = progress.position;
-        if position < start || position > end {
+        // A position before the start is damage, which whoever reads there is told (L1).
+        if position > end {
             let fold = name.to_owned();
             return Err(FlowError::PositionOutside {
                 fold,
@@ -368,6 +369,10 @@ impl Engine {
 fn read_error(error: LogError) -> FoldError {
     match &error {
         LogError::Damaged { .. } => FoldError::Damaged(error.to_string()),
+        LogError::OutOfRange { offset, start, .. } if offset < start => {
+            let gone = format!("{error}; the segments from {offset} to {start} are missing");
+            FoldError::Damaged(gone)
+        }
         LogError::OutOfRange { .. } => FoldError::Fatal(error.to_string()),
         _ => FoldError::Transient(error.to_string()),
     }

@@ -97,6 +97,14 @@ impl Input for Tape {
                 reason: "planted".to_owned(),
             }));
         }
+        if from < self.start {
+            return Err(LogError::OutOfRange {
+                topic: Topic::Events,
+                offset: from,
+                start: self.start,
+                end: self.end(),
+            });
+        }
         let frames = self.frames.lock().unwrap();
         let holds = |(first, _, records): &&(u64, i64, Records)| {
             (*first..*first + u64::from(records.count())).contains(&from)

@@ -159,9 +159,8 @@ fn a_lost_tail_that_the_writer_needs_stops_it_until_it_is_given_up() {
     keep_frames(&segments(&folder, "events")[0], 3);
     let running = folder.serve(&[]);
     send(&folder, "later.log", 3);
-    let stands = |now: &Value| now["folds"][0]["state"] == "damaged";
     let mut now = status(&folder);
-    while !stands(&now) {
+    while now["folds"][0]["state"] != "damaged" {
         now = status(&folder);
     }
     assert_eq!(
@@ -194,6 +193,41 @@ fn a_last_segment_that_is_gone_is_damage() {
     folder.done(&["log", "accept-loss", "events", "0-199"]);
     assert_eq!(folder.json(&["verify", "--json"])["verdict"], "ok");
     assert_eq!(status(&folder)["ledger"]["stored"], 203);
+    assert_eq!(running.stop().code(), Some(0));
+}
+
+#[test]
+fn first_segments_that_the_writer_needs_and_that_are_gone_are_damage() {
+    let folder = Folder::new();
+    let small = ["--set", "log.segment_bytes=1MiB"];
+    let running = folder.serve(&[&small[..], &["--bench-control"]].concat());
+    server::http(&running.ops, "POST", "/bench/hold", None, "");
+    for name in ["a.log", "b.log", "c.log"] {
+        send(&folder, name, 4_000);
+    }
+    running.stop();
+    let files = segments(&folder, "events");
+    assert!(files.len() > 2, "{files:?}");
+    std::fs::remove_file(&files[0]).unwrap();
+    let name = files[1].file_stem().unwrap().to_str().unwrap();
+    let start: u64 = name.split('-').nth(1).unwrap().parse().unwrap();
+
+    let running = folder.serve(&small);
+    let place = format!("records 0 to {start}");
+    ends_with(&folder, &["verify"], 10, &place);
+    ends_with(
+        &folder,
+        &["status"],
+        0,
+        &format!("damage    events: {place}"),
+    );
+    while status(&folder)["folds"][0]["state"] != "damaged" {}
+    folder.done(&["log", "accept-loss", "events", &format!("0-{}", start - 1)]);
+    folder.done(&["drain"]);
+    let ledger = &status(&folder)["ledger"];
+    assert_eq!(ledger["dropped"]["damage"], start);
+    assert_eq!(ledger["stored"], 12_000 - start);
+    assert_eq!(folder.json(&["verify", "--json"])["verdict"], "ok");
     assert_eq!(running.stop().code(), Some(0));
 }
 

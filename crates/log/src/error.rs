@@ -8,7 +8,7 @@ use crate::Topic;
 
 /// A bad place at or below the synced position (L1): never cut, never skipped
 /// by itself.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, thiserror::Error)]
 #[error(
     "damage in {topic}, segment {segment}, byte {byte}: {reason}; \
      records {first_offset} to {end_offset} (exclusive) can't be read"

@@ -14,7 +14,7 @@ use crate::commit::Committer;
 use crate::config::APPEND_BYTES_MAX;
 use crate::error::{At, LogError, Result};
 use crate::reader::{Extent, Extents, Reader, merge_ranges};
-use crate::recover::{front_damage, recover};
+use crate::recover::{front_damage, kept_from, recover};
 use crate::shared::{Pending, Queue, Shared, View, lock};
 use crate::space::DiskGuard;
 use crate::spares::Spares;
@@ -261,13 +261,29 @@ impl Journal {
     }
 
     /// A fold needs nothing before `position` any more (L3). Its first call
-    /// makes retention wait for it from then on.
+    /// makes retention wait for it from then on; a position before the start
+    /// tells that the first segments are gone, which retention never does.
     pub fn release(&self, fold: &str, position: u64) {
-        let mut folds = lock(&self.shared.folds);
-        match folds.get_mut(fold) {
-            Some(held) => *held = position,
-            None => drop(folds.insert(fold.to_owned(), position)),
+        let is_new = {
+            let mut folds = lock(&self.shared.folds);
+            folds.insert(fold.to_owned(), position).is_none()
+        };
+        if is_new {
+            let front = self.shared.read_view(|view| {
+                let first = view.segments.first().map(|first| first.as_ref());
+                front_damage(self.topic(), first, position)
+            });
+            front
+                .iter()
+                .for_each(|front| self.shared.note_damage(front));
         }
+    }
+
+    /// The first offset that somebody needs.
+    fn needed(&self) -> u64 {
+        let folds = lock(&self.shared.folds);
+        let of_folds = folds.values().min().copied().unwrap_or(u64::MAX);
+        of_folds.min(kept_from(self.topic()))
     }
 
     /// A fold is no more; retention does not wait for it.
@@ -300,7 +316,7 @@ impl Journal {
             all.collect::<Vec<_>>()
         });
         let first = extents.first().map(|it| it.0.as_ref());
-        let mut damages = Vec::from_iter(front_damage(self.topic(), first));
+        let mut damages = Vec::from_iter(front_damage(self.topic(), first, self.needed()));
         for (segment, bytes, offset) in extents {
             if segment.first_offset >= range.end || offset <= range.start {
                 continue;

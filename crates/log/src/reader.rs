@@ -135,7 +135,15 @@ impl Reader {
     /// [`LogError::OutOfRange`] when retention took the offset.
     pub fn next(&mut self, bytes_max: usize) -> Result<Option<Chunk>> {
         loop {
-            let Some(extent) = self.source.find(self.next)? else {
+            let extent = match self.source.find(self.next) {
+                Err(LogError::OutOfRange { offset, start, .. })
+                    if offset < start && self.accepts(&(offset..start)) =>
+                {
+                    return Ok(Some(self.gap(start)));
+                }
+                found => found?,
+            };
+            let Some(extent) = extent else {
                 return Ok(None);
             };
             self.go_to(&extent)?;
@@ -302,15 +310,13 @@ impl Reader {
             // A bad seal, or records that were not asked for: nothing is lost.
             return Ok(None);
         }
-        self.next = lost.end;
-        let (buffer, frames) = (Vec::new(), Vec::new());
-        Ok(Some(Chunk {
-            buffer,
-            frames,
-            from: lost.start,
-            end: lost.end,
-            is_gap: true,
-        }))
+        Ok(Some(self.gap(lost.end)))
+    }
+
+    /// Passes what was given up, from the next offset on.
+    fn gap(&mut self, end: u64) -> Chunk {
+        let from = std::mem::replace(&mut self.next, end);
+        Chunk::of_gap(from..end)
     }
 }
 

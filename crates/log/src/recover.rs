@@ -63,7 +63,7 @@ fn recover_last(
 ) -> Result<Recovered> {
     let last = segments.last().expect("the caller has looked");
     let mut damages = hole_damages(topic, &segments);
-    damages.extend(front_damage(topic, segments.first()));
+    damages.extend(front_damage(topic, segments.first(), kept_from(topic)));
     damages.extend(loss_damages(topic, &segments));
     let file = disk::open(&last.path).at(&last.path)?;
     let found = survey(
@@ -207,15 +207,28 @@ fn pass_loss(
     })
 }
 
-/// A topic that is kept for ever starts at its first record: else its first
-/// segments are gone.
-pub(crate) fn front_damage(topic: Topic, first: Option<&SegmentFile>) -> Option<Damage> {
-    let first = first.filter(|first| topic == Topic::Control && first.first_offset > 0)?;
+/// The first offset that a topic holds whatever folds have passed: `control` is
+/// kept for ever (R1).
+pub(crate) fn kept_from(topic: Topic) -> u64 {
+    match topic {
+        Topic::Control => 0,
+        _ => u64::MAX,
+    }
+}
+
+/// Records from `needed` on can't have been removed by retention: if the topic
+/// starts behind it, its first segments are gone.
+pub(crate) fn front_damage(
+    topic: Topic,
+    first: Option<&SegmentFile>,
+    needed: u64,
+) -> Option<Damage> {
+    let first = first.filter(|first| needed < first.first_offset)?;
     Some(Damage {
         topic,
         segment: first.name(),
         byte: 0,
-        first_offset: 0,
+        first_offset: needed,
         end_offset: first.first_offset,
         reason: "the segments before it are missing".to_owned(),
     })

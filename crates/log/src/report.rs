@@ -8,6 +8,7 @@ use crate::ends;
 use crate::error::{LogError, Result};
 use crate::frame::{FrameHeader, Kind};
 use crate::read_only;
+use crate::recover::{front_damage, kept_from};
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFile};
 use crate::shared::limit;
 use crate::survey::{Bound, Depth, Survey, survey};
@@ -123,7 +124,7 @@ fn report(
         damages: crate::recover::hole_damages(topic, &segments),
         segments: Vec::new(),
     };
-    let front = crate::recover::front_damage(topic, segments.first());
+    let front = front_damage(topic, segments.first(), kept_from(topic));
     whole.damages.extend(front);
     if segments.is_empty() && synced_end > 0 {
         whole.damages.push(no_segments(topic, synced_end));

@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A topic; in the embedded log it is one journal, shared by its partitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Topic {
     /// What doors admitted, keyed by device, agent or consumer.

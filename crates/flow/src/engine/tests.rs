@@ -217,29 +217,46 @@ fn a_fold_that_is_new_to_an_old_log_names_what_is_gone() {
     );
 }
 
+/// An engine over another log than the one that its state is of.
+fn engine_on(bed: &Bed, tape: Arc<Tape>) -> Result<Engine> {
+    let (dir, state) = (bed.dir.path().to_path_buf(), Arc::clone(&bed.state));
+    let scribe = Box::new(Scribe {
+        dir,
+        state: Arc::clone(&state),
+        mishaps: Arc::default(),
+    });
+    Engine::new(scribe, tape, state, LIMITS)
+}
+
 #[test]
 fn a_log_of_another_folder_is_refused() {
     let bed = Bed::new();
     bed.tape.append(0, &["a", "b"]);
     bed.engine().step(0, 2).unwrap();
-    let refused = |tape: Arc<Tape>| {
-        let (dir, state) = (bed.dir.path().to_path_buf(), Arc::clone(&bed.state));
-        let scribe = Box::new(Scribe {
-            dir,
-            state: Arc::clone(&state),
-            mishaps: Arc::default(),
-        });
-        Engine::new(scribe, tape, state, LIMITS).err()
-    };
-    let outside = |error| matches!(error, Some(FlowError::PositionOutside { position: 2, .. }));
-    assert!(
-        outside(refused(Tape::new(&bed.state))),
-        "the log ends before the position"
-    );
-    assert!(
-        outside(refused(Tape::from(&bed.state, 3))),
-        "the log begins behind it"
-    );
+    let refused = engine_on(&bed, Tape::new(&bed.state)).err();
+    assert!(matches!(
+        refused,
+        Some(FlowError::PositionOutside { position: 2, .. })
+    ));
+}
+
+#[test]
+fn a_log_that_begins_behind_the_position_is_damage_until_it_is_given_up() {
+    let bed = Bed::new();
+    bed.tape.append(0, &["a", "b"]);
+    bed.engine().step(0, 2).unwrap();
+    let tape = Tape::from(&bed.state, 5);
+    tape.append(0, &["f"]);
+    let mut engine = engine_on(&bed, Arc::clone(&tape)).unwrap();
+    let stopped = engine.step(0, 0).unwrap_err();
+    assert!(matches!(stopped, FoldError::Damaged(_)), "{stopped}");
+    assert!(stopped.to_string().contains("from 2 to 5 are missing"));
+    *tape.damage.lock().unwrap() = Some((2..5, true));
+    assert_eq!(engine.step(0, 0).unwrap(), Step::Moved);
+    assert_eq!(engine.step(0, 6).unwrap(), Step::Moved);
+    let ledger = Ledger::read(&bed.state, "scribe", 6).unwrap();
+    assert!(ledger.balances());
+    assert_eq!((ledger.stored, ledger.dropped["damage"]), (3, 3));
 }
 
 /// One of each fate, and one more that is stored.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use fulmar_log::{Damage, TopicReport};
 use serde_json::{Value, json};
 
 use super::output::{note, print_json, print_line};
@@ -51,13 +52,11 @@ impl VerifyArgs {
         let report = match place.resolve()? {
             Place::Server(client) => self.beside(&client)?,
             Place::Folder(data, lock) => {
-                let mut topics = verify::integrity(&data.log())?;
+                let topics = verify::integrity(&data.log())?;
                 note(
                     "no server runs: taking the folder, running the writer to the log's end first",
                 );
                 let node = Node::open_as_made(data, lock, LostControl::Pass)?;
-                // What only the state knew of: records missing behind the last frame.
-                verify::add_damages(&mut topics, &node.log.stats());
                 let report = self.alone(&node, topics);
                 node.close();
                 report?
@@ -73,7 +72,11 @@ impl VerifyArgs {
     /// Beside a running server: up to the position at the start, once that is stored.
     fn beside(&self, client: &Client) -> Result<Report, Failure> {
         let data = self.data.dir();
-        let topics = verify::integrity(&data.log())?;
+        let mut topics = verify::integrity(&data.log())?;
+        let known = damages_told(&block_on(
+            client.post_json("/v1/admin/status", &json!({})),
+        )??);
+        verify::add_damages(&mut topics, &known);
         // A writer that stands at damage is not waited for: it moves only once that is given up.
         let damaged = topics.iter().any(|topic| !topic.damages.is_empty());
         let wait = if damaged {
@@ -110,10 +113,14 @@ impl VerifyArgs {
     }
 
     /// With the folder in hand: up to the log's end.
-    fn alone(&self, node: &Node, topics: Vec<fulmar_log::TopicReport>) -> Result<Report, Failure> {
+    fn alone(&self, node: &Node, mut topics: Vec<TopicReport>) -> Result<Report, Failure> {
         let end = node.log.journal(fulmar_log::Topic::Events).end();
+        let stored = node.store_all()?;
+        // What only committed state knows of: segments that are gone from either end.
+        let found = node.log.stats();
+        verify::add_damages(&mut topics, found.iter().flat_map(|topic| &topic.damages));
         let damaged = topics.iter().any(|topic| !topic.damages.is_empty());
-        if !node.store_all()? && !damaged {
+        if !stored && !damaged {
             return Err(Failure::new(
                 "the writer could not reach the log's end; see its log lines",
             ));
@@ -155,6 +162,16 @@ impl VerifyArgs {
             receipts: self.receipts.clone(),
         })
     }
+}
+
+/// What a running server has found by itself.
+fn damages_told(status: &Value) -> Vec<Damage> {
+    let topics = status["topics"].as_array().into_iter().flatten();
+    topics
+        .filter_map(|topic| topic["damages"].as_array())
+        .flatten()
+        .filter_map(|damage| serde_json::from_value(damage.clone()).ok())
+        .collect()
 }
 
 /// The report for a person.

@@ -11,7 +11,7 @@ mod spill;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use fulmar_log::{Damage, JournalStats, ReadOnly, Topic, TopicReport};
+use fulmar_log::{Damage, ReadOnly, Topic, TopicReport};
 use fulmar_registry::AcceptedLoss;
 use serde_json::{Value, json};
 
@@ -160,19 +160,20 @@ pub fn integrity(log: &Path) -> Result<Vec<TopicReport>, Failure> {
         .collect()
 }
 
-/// Adds what a journal found as it was opened.
-pub fn add_damages(topics: &mut [TopicReport], stats: &[JournalStats]) {
-    for (topic, stats) in topics.iter_mut().zip(stats) {
-        let is_new = |damage: &&Damage| {
-            let same = |known: &Damage| {
-                (&known.segment, known.byte) == (&damage.segment, damage.byte)
-                    || (known.first_offset, known.end_offset)
-                        == (damage.first_offset, damage.end_offset)
-            };
-            !topic.damages.iter().any(same)
+/// Adds damage that others know of.
+pub fn add_damages<'a>(topics: &mut [TopicReport], known: impl IntoIterator<Item = &'a Damage>) {
+    for damage in known {
+        let Some(report) = topics.iter_mut().find(|it| it.topic == damage.topic) else {
+            continue;
         };
-        let new: Vec<_> = stats.damages.iter().filter(is_new).cloned().collect();
-        topic.damages.extend(new);
+        let is_same = |found: &Damage| {
+            (&found.segment, found.byte) == (&damage.segment, damage.byte)
+                || (found.first_offset, found.end_offset)
+                    == (damage.first_offset, damage.end_offset)
+        };
+        if !report.damages.iter().any(is_same) {
+            report.damages.push(damage.clone());
+        }
     }
 }
 

@@ -169,6 +169,38 @@ fn a_topic_without_its_folder_is_named_before_a_start() {
     assert_eq!((damages[0].first_offset, damages[0].end_offset), (0, 6));
 }
 
+#[test]
+fn a_first_segment_that_a_fold_needs_and_that_is_gone_is_damage() {
+    let dir = scratch();
+    let journal = open(dir.path());
+    for text in TEXTS {
+        append(&journal, text);
+        journal.roll().unwrap();
+    }
+    drop(journal);
+    for path in &segments(dir.path())[..4] {
+        std::fs::remove_file(path).unwrap();
+    }
+    let journal = open(dir.path());
+    assert!(journal.stats().damages.is_empty(), "it may be retention");
+    journal.release("ahead", 5);
+    assert!(journal.stats().damages.is_empty());
+    journal.release("behind", 2);
+    let damages = journal.stats().damages;
+    let lost: Vec<_> = damages
+        .iter()
+        .map(|it| it.first_offset..it.end_offset)
+        .collect();
+    assert_eq!(lost, [2..4]);
+    assert_eq!(journal.damages_in(&(0..6)).unwrap(), damages);
+    assert!(journal.read(2, 1).is_err());
+    journal.accept_loss(vec![2..4]);
+    let (texts, error) = read_until_error(&journal, 2);
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(texts, ["gap 2..4", "epsilon", "zeta"]);
+    assert!(journal.read(1, 1).is_err(), "no more than was given up");
+}
+
 const CHILD_DIR: &str = "FULMAR_TEST_LOST_TAIL_DIR";
 
 /// A start that finds a loss, an append behind it, and a stop.
