@@ -1,4 +1,4 @@
-//! A full disk under the state or the tables: the writer waits, loses nothing, and goes on by itself.
+//! A full disk under the state or the tables: the writer waits, loses nothing, and goes on.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,5 @@
 //! One topic: append, read, positions of folds.
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +12,12 @@ use crate::append::{Append, Appended};
 use crate::commit::Committer;
 use crate::config::APPEND_BYTES_MAX;
 use crate::error::{At, LogError, Result};
-use crate::reader::{Extent, Extents, Reader, merge_ranges};
-use crate::recover::{front_damage, kept_from, recover};
+use crate::reader::{Extent, Extents, Reader};
+use crate::recover::{front_damage, recover};
 use crate::shared::{Pending, Queue, Shared, View, lock};
 use crate::space::DiskGuard;
 use crate::spares::Spares;
 use crate::stats::{Counters, add, get};
-use crate::survey::{Bound, Depth, survey};
 use crate::{Chunk, Damage, JournalStats, LogConfig, Topic};
 use fulmar_event::Records;
 
@@ -279,60 +277,9 @@ impl Journal {
         }
     }
 
-    /// The first offset that somebody needs.
-    fn needed(&self) -> u64 {
-        let folds = lock(&self.shared.folds);
-        let of_folds = folds.values().min().copied().unwrap_or(u64::MAX);
-        of_folds.min(kept_from(self.topic()))
-    }
-
     /// A fold is no more; retention does not wait for it.
     pub fn forget(&self, fold: &str) {
         lock(&self.shared.folds).remove(fold);
-    }
-
-    /// The ranges of offsets that an operator accepted as lost: reads pass
-    /// them as gaps (L1). Replaces the list; ranges that touch are one.
-    pub fn accept_loss(&self, ranges: Vec<Range<u64>>) {
-        let accepted = merge_ranges(ranges);
-        *self
-            .shared
-            .accepted
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = accepted.into();
-    }
-
-    /// The damage that loses records of a range of offsets: every frame of the
-    /// segments that hold it is read.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn damages_in(&self, range: &Range<u64>) -> Result<Vec<Damage>> {
-        let extents = self.shared.read_view(|view| {
-            let all = (0..view.segments.len()).map(|index| {
-                let (bytes, offset) = view.limit(index);
-                (Arc::clone(&view.segments[index]), bytes, offset)
-            });
-            all.collect::<Vec<_>>()
-        });
-        let first = extents.first().map(|it| it.0.as_ref());
-        let mut damages = Vec::from_iter(front_damage(self.topic(), first, self.needed()));
-        for (segment, bytes, offset) in extents {
-            if segment.first_offset >= range.end || offset <= range.start {
-                continue;
-            }
-            let file = File::open(&segment.path).at(&segment.path)?;
-            let bound = Bound::Closed { bytes, offset };
-            let all = &mut |_, _: &_| true;
-            let found =
-                survey(self.topic(), &segment, &file, bound, Depth::Whole, all).at(&segment.path)?;
-            damages.extend(found.damages);
-        }
-        damages.retain(|damage| {
-            let lost = damage.first_offset.max(range.start)..damage.end_offset.min(range.end);
-            !lost.is_empty()
-        });
-        Ok(damages)
     }
 
     /// Ends the current segment, unless it is empty, and gives the files of

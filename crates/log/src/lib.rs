@@ -16,6 +16,7 @@ mod frame;
 mod journal;
 mod lock;
 mod log;
+mod losses;
 mod parse;
 mod read_only;
 mod reader;
