@@ -12,6 +12,7 @@ mod data_dir;
 mod exit;
 mod keys;
 mod node;
+mod noted_position;
 mod pki;
 mod place;
 mod query;

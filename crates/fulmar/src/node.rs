@@ -15,6 +15,7 @@ use crate::admin::{Desk, apply_losses, now_ms};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Failure};
+use crate::noted_position;
 use crate::place::{Place, PlaceArgs};
 use crate::saved_registry::{self, SavedRegistry};
 
@@ -113,6 +114,7 @@ impl Node {
         let saved = SavedRegistry::new(Arc::clone(&state), Arc::clone(&registry), whole);
         saved.save();
         let lake = Lake::open(data.root(), Arc::clone(&state), lake_config(&config))?;
+        noted_position::note(&data, &state);
         let node = Self {
             data,
             config,
@@ -182,6 +184,7 @@ impl Node {
     pub fn close(self) {
         self.saved.save();
         self.saved.save_uses();
+        noted_position::note(&self.data, &self.state);
         self.log.close();
         drop(self.saved);
         drop(self.lake);
@@ -202,21 +205,27 @@ fn open_state(data: &DataDir) -> Result<State, Failure> {
         lake = data.lake().display(),
         tables = data.tables().display(),
     );
+    let damage = |told: String| Failure::damage(format!("{told}; {what_to_do}"));
+    let shown = dir.display();
     if !dir.exists() && data.holds_tables() {
-        let missing = format!(
-            "the state store {} is missing, and tables are there",
-            dir.display()
-        );
-        return Err(Failure::damage(format!("{missing}; {what_to_do}")));
+        return Err(damage(format!(
+            "the state store {shown} is missing, and tables are there"
+        )));
     }
-    State::open(&dir).map_err(|error| {
-        let damaged = error.is_damage();
-        let told = format!("cannot open the state store {}: {error}", dir.display());
-        match damaged {
-            true => Failure::damage(format!("{told}; {what_to_do}")),
+    let state = State::open(&dir).map_err(|error| {
+        let told = format!("cannot open the state store {shown}: {error}");
+        match error.is_damage() {
+            true => damage(told),
             false => Failure::new(told),
         }
-    })
+    })?;
+    if let Some((noted, position)) = noted_position::lost(data, &state)? {
+        return Err(damage(format!(
+            "the state store {shown} has lost what it had committed: it knows of the writer's \
+             position {position}, and {noted} was noted"
+        )));
+    }
+    Ok(state)
 }
 
 /// The log's settings out of the configuration.

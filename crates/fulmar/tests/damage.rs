@@ -52,14 +52,15 @@ fn open(path: &Path) -> std::fs::File {
     options.read(true).write(true).open(path).unwrap()
 }
 
-/// Cuts a segment behind so many frames of records.
+/// Cuts a segment behind so many frames of records; seals may stand between them.
 fn keep_frames(path: &Path, frames: usize) {
     let file = open(path);
-    let mut at = SEGMENT_HEADER;
-    for _ in 0..frames {
+    let (mut at, mut seen) = (SEGMENT_HEADER, 0);
+    while seen < frames {
         let mut header = [0; FRAME_HEADER as usize];
         file.read_exact_at(&mut header, at).unwrap();
         let payload = u32::from_le_bytes(header[8..12].try_into().unwrap());
+        seen += usize::from(header[4] == 1);
         at += FRAME_HEADER + u64::from(payload).next_multiple_of(FRAME_HEADER);
     }
     file.set_len(at).unwrap();
@@ -338,32 +339,38 @@ fn damage_in_control_without_a_copy_is_refused_until_it_is_given_up() {
     assert_eq!(running.stop().code(), Some(0));
 }
 
+/// Spoils the journal of the state store at a byte.
+fn spoil_state(folder: &Folder, at: u64, bytes: &[u8]) {
+    let entries = std::fs::read_dir(folder.data().join("state")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let is_journal = |path: &PathBuf| path.extension().is_some_and(|it| it == "jnl");
+    let journals: Vec<_> = paths.filter(is_journal).collect();
+    assert!(!journals.is_empty(), "the store has a journal");
+    for path in journals {
+        open(&path).write_all_at(bytes, at).unwrap();
+    }
+}
+
 #[test]
-fn a_state_store_that_cannot_be_read_is_damage_that_names_what_to_do() {
-    let folder = stored();
-    let state = folder.data().join("state");
-    let mut broken = 0;
-    for entry in std::fs::read_dir(&state).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "jnl") {
-            // In the key of the first change of the first batch.
-            flip(&path, 36);
-            broken += 1;
+fn a_damaged_state_store_is_told_with_what_to_do_and_no_table_is_touched() {
+    let cases = [
+        // In the key of the first change: the batch's checksum tells.
+        (36, 1, "cannot open the state store"),
+        // No batch at all: the store opens without a word, and empty.
+        (0, 64, "has lost what it had committed"),
+    ];
+    for (at, count, why) in cases {
+        let folder = stored();
+        spoil_state(&folder, at, &vec![0xff; count]);
+        let tables = || files_below(&folder.data().join("lake"));
+        let before = tables();
+        let told = refused(&folder);
+        for part in [why, "fulmar restore", "list of the tables' files"] {
+            assert!(told.contains(part), "{told}");
         }
+        ends_with(&folder, &["verify"], 10, why);
+        assert_eq!(tables(), before, "{why}");
     }
-    assert!(broken > 0, "the store has a journal");
-    let tables = || files_below(&folder.data().join("lake"));
-    let before = tables();
-    let told = refused(&folder);
-    for part in [
-        "cannot open the state store",
-        "fulmar restore",
-        "list of the tables' files",
-    ] {
-        assert!(told.contains(part), "{told}");
-    }
-    ends_with(&folder, &["verify"], 10, "cannot open the state store");
-    assert_eq!(tables(), before, "no file of a table was touched");
 }
 
 #[test]
