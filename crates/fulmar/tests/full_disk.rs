@@ -45,12 +45,17 @@ impl Drop for SmallDisk {
     }
 }
 
-/// The disk of one folder of the data is full while events come, and then has room again.
-fn full_for_a_while(name: &str) {
+/// The disk of some folders of the data is full while events come, and then has room again.
+fn full_for_a_while(names: &[&str]) {
     let folder = Folder::new();
-    let Some(disk) = SmallDisk::mount(&folder.data().join(name)) else {
+    let Some(disk) = SmallDisk::mount(&folder.data().with_file_name("disk")) else {
         return;
     };
+    std::fs::create_dir_all(folder.data()).unwrap();
+    for name in names {
+        std::fs::create_dir(disk.0.join(name)).unwrap();
+        std::os::unix::fs::symlink(disk.0.join(name), folder.data().join(name)).unwrap();
+    }
     let receipts = folder.path("receipts").to_str().unwrap().to_owned();
     let send = |file: &str, lines: usize| {
         let file = folder.write(file, &sshd_lines(lines));
@@ -68,23 +73,35 @@ fn full_for_a_while(name: &str) {
         status = folder.json(&["status", "--json"]);
     }
     let counts = (&status["ledger"]["stored"], &status["backlog"]);
-    assert_eq!(counts, (&50.into(), &100.into()), "{name}");
+    assert_eq!(counts, (&50.into(), &100.into()), "{names:?}");
     disk.empty();
     folder.done(&["drain"]);
     let report = folder.json(&["verify", "--receipts", &receipts, "--json"]);
     let found = (&report["verdict"], &report["stored"]);
-    assert_eq!(found, (&"ok".into(), &150.into()), "{name}: {report}");
+    assert_eq!(found, (&"ok".into(), &150.into()), "{names:?}: {report}");
     assert_eq!(running.stop().code(), Some(0));
     let report = folder.json(&["verify", "--receipts", &receipts, "--json"]);
-    assert_eq!(report["verdict"], "ok", "{name}: {report}");
+    assert_eq!(report["verdict"], "ok", "{names:?}: {report}");
 }
 
 #[test]
 fn the_writer_outlasts_a_full_disk_of_the_state() {
-    full_for_a_while("state");
+    full_for_a_while(&["state"]);
 }
 
 #[test]
 fn the_writer_outlasts_a_full_disk_of_the_tables() {
-    full_for_a_while("lake");
+    full_for_a_while(&["lake", "tables"]);
+}
+
+#[test]
+fn files_and_their_links_on_two_file_systems_are_refused_at_the_start() {
+    let folder = Folder::new();
+    let Some(_disk) = SmallDisk::mount(&folder.data().join("lake")) else {
+        return;
+    };
+    let refused = folder.run(&["serve"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    let words = "are on different file systems";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
 }

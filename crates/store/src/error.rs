@@ -51,6 +51,19 @@ pub enum StoreError {
         /// What differs.
         reason: String,
     },
+    /// Hard links can't go from one file system to another.
+    #[error(
+        "{} and {} are on different file systems: the one holds hard links to the other's files, \
+         so put both on one",
+        tables.display(),
+        files.display()
+    )]
+    TwoFileSystems {
+        /// The folder of the links.
+        tables: PathBuf,
+        /// The folder of the files.
+        files: PathBuf,
+    },
     /// An entry of the committed list can't be read.
     #[error("entry {key} of the file list can't be read: {reason}")]
     Entry {

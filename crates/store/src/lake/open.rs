@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex};
@@ -30,6 +31,7 @@ impl Lake {
                 disk::create_dir_all(&folder).map_err(io_error("make", &folder))?;
             }
         }
+        same_file_system(&files_dir, &tables_dir)?;
         check_versions(&state, &files_dir)?;
         let mut list = FileList::default();
         for (key, value) in state.prefix(KEYSPACE, FILE_PREFIX)? {
@@ -62,6 +64,22 @@ impl Lake {
             shared: Arc::new(shared),
         })
     }
+}
+
+/// Said at the start, since the first link may be made hours later.
+fn same_file_system(files: &Path, tables: &Path) -> Result<()> {
+    let device = |dir: &Path| {
+        fs::metadata(dir)
+            .map(|of| of.dev())
+            .map_err(io_error("read", dir))
+    };
+    if device(files)? == device(tables)? {
+        return Ok(());
+    }
+    Err(StoreError::TwoFileSystems {
+        tables: tables.to_owned(),
+        files: files.to_owned(),
+    })
 }
 
 /// Refuses tables of a later version; takes note of ours.
