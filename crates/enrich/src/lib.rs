@@ -1,27 +1,19 @@
-//! What a door derives from a request: device and session ids, address, page, properties.
+//! What a door derives from a request: device ids, address, page, name and time.
 //!
 //! Everything here is pure: text in, text out, no clock and no I/O. Only doors call it and
 //! the results travel in the record, so that a replay needs no table of today (F3).
 
 mod address;
 mod device;
-mod json;
 mod network;
 mod page;
-mod properties;
-mod query;
 mod rules;
-mod session;
 
 pub use address::{FORWARDING_HEADERS, client_address};
 pub use device::{DeviceCandidates, DeviceId, UNKNOWN_AGENT, claimed_device_id, device_id};
-pub use json::{DEPTH_MAX, JsonFault};
 pub use network::{Network, NetworkError, is_public};
 pub use page::{PageUrl, split_page};
-pub use properties::{FLAT_BYTES_MAX, FlattenError, PAIRS_MAX, flatten_properties};
-pub use query::{Campaign, QUERY_PAIRS_MAX, campaign, query_pairs};
 pub use rules::{
     EVENT_AHEAD_MS_MAX, EventTime, LATE_AFTER_MS, NAME_CHARS_MAX, REVENUE_MAX, RuleFault,
     check_name, event_time, revenue,
 };
-pub use session::{SessionId, session_id};

@@ -4,10 +4,14 @@
 use std::fmt;
 
 use crate::address::address_ok;
-use crate::body::{AuthenticationView, Body, MessageView};
+use crate::body::{AuthenticationView, Body, MessageView, ProfileView};
+use crate::draft::ProfileChange;
 use crate::identifier::{agent_id_ok, identifier_ok};
 use crate::limits;
-use crate::view::{CLASS_AUTHENTICATION, CLASS_MESSAGE, CLASS_PROFILE, CLASS_TRACK, EventView};
+use crate::view::{
+    CLASS_AUTHENTICATION, CLASS_BOT, CLASS_MESSAGE, CLASS_PROFILE, CLASS_REPLAY, CLASS_TRACK,
+    EventView,
+};
 
 /// The first rule that a record breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +38,7 @@ pub enum Reason {
     NotTime,
     NotAuthentication,
     NotAClass,
+    NotAChange,
     Unspecified,
     ForeignBody,
     ControlCharacter,
@@ -60,6 +65,7 @@ impl fmt::Display for Reason {
             Self::NotTime => out.write_str("is not in the years 1 to 9999"),
             Self::NotAuthentication => out.write_str("must be AUTHENTICATION"),
             Self::NotAClass => out.write_str("is not a known class"),
+            Self::NotAChange => out.write_str("is not a known change"),
             Self::Unspecified => out.write_str("must not be unspecified"),
             Self::ForeignBody => out.write_str("is not accepted at this door"),
             Self::ControlCharacter => out.write_str("holds a control character"),
@@ -108,7 +114,9 @@ impl EventView<'_> {
     /// The first [`Violation`].
     pub fn check_contract(&self) -> Verdict {
         match self.event_class {
-            CLASS_MESSAGE | CLASS_TRACK | CLASS_PROFILE => self.check_published(),
+            CLASS_MESSAGE | CLASS_TRACK | CLASS_PROFILE | CLASS_BOT | CLASS_REPLAY => {
+                self.check_published()
+            }
             _ => {
                 self.check_head()?;
                 self.check_identity()?;
@@ -226,13 +234,19 @@ impl EventView<'_> {
             (CLASS_TRACK, Body::Track(track)) => {
                 ensure(!track.name.is_empty(), "track.name", Reason::Required)
             }
-            (CLASS_PROFILE, Body::Profile(profile)) => ensure(
-                !profile.profile_id.is_empty(),
-                "profile.profile_id",
+            (CLASS_PROFILE, Body::Profile(profile)) => profile.check(),
+            (CLASS_BOT, Body::Bot(bot)) => {
+                ensure(!bot.name.is_empty(), "bot.name", Reason::Required)
+            }
+            (CLASS_REPLAY, Body::Replay(chunk)) => ensure(
+                !chunk.payload.is_empty(),
+                "replay.payload",
                 Reason::Required,
             ),
             (CLASS_MESSAGE, _) => ensure(false, "message", Reason::Required),
             (CLASS_TRACK, _) => ensure(false, "track", Reason::Required),
+            (CLASS_BOT, _) => ensure(false, "bot", Reason::Required),
+            (CLASS_REPLAY, _) => ensure(false, "replay", Reason::Required),
             _ => ensure(false, "profile", Reason::Required),
         }
     }
@@ -301,6 +315,18 @@ impl AuthenticationView<'_> {
             limits::RAW_RECORD_BYTES_MAX,
             "authentication.raw_record",
         )
+    }
+}
+
+impl ProfileView<'_> {
+    fn check(&self) -> Verdict {
+        let change = ProfileChange::from_number(self.change);
+        ensure(change.is_some(), "profile.change", Reason::NotAChange)?;
+        let (id, field) = match change {
+            Some(ProfileChange::Group) => (self.group_id, "profile.group_id"),
+            _ => (self.profile_id, "profile.profile_id"),
+        };
+        ensure(!id.is_empty(), field, Reason::Required)
     }
 }
 

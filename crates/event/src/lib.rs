@@ -12,14 +12,21 @@ mod authentication;
 mod batch;
 mod body;
 mod contract;
+mod draft;
 mod encode;
+mod enrichment;
 mod identifier;
+mod json;
 pub mod limits;
 mod message;
 mod partition;
+mod properties;
 mod quarantined;
+mod query;
 mod records;
+mod session_id;
 mod text;
+mod texts;
 mod time;
 mod values;
 mod verdict;
@@ -35,15 +42,22 @@ pub use answer::{
 pub use authentication::{AuthenticationDraft, encode_event};
 pub use batch::BatchBuilder;
 pub use body::{
-    AuthenticationView, Body, MessageView, ProfileView, TrackView, activity_name, class_name,
-    outcome_name, transport_name,
+    AuthenticationView, Body, BotView, MessageView, ProfileView, ReplayView, TrackView,
+    activity_name, class_name, outcome_name, transport_name,
 };
 pub use contract::{Reason, Violation};
+pub use draft::{Head, Payload, ProfileChange};
+pub use enrichment::Enrichment;
 pub use identifier::{agent_id_ok, identifier_ok};
+pub use json::{DEPTH_MAX, JsonFault};
 pub use message::{Door, MessageDraft, SchemaCheck};
 pub use partition::{murmur2, partition_of};
+pub use properties::{FLAT_BYTES_MAX, FlattenError, PAIRS_MAX, flatten_properties};
 pub use quarantined::{QuarantineReason, Quarantined};
+pub use query::{Campaign, QUERY_PAIRS_MAX, campaign, query_pairs};
 pub use records::{Mark, RawRecord, RecordIter, Records, RecordsError};
+pub use session_id::{SessionId, session_id};
+pub use texts::{Texts, encode_texts};
 pub use time::Timestamp;
 pub use verdict::{Code, Rejection};
 pub use view::{EventView, StampView};

@@ -12,6 +12,10 @@ pub(crate) const CLASS_TRACK: i32 = 110;
 pub(crate) const CLASS_PROFILE: i32 = 111;
 /// Number of the class of published messages.
 pub(crate) const CLASS_MESSAGE: i32 = 112;
+/// Number of the class of bots' requests.
+pub(crate) const CLASS_BOT: i32 = 113;
+/// Number of the class of parts of recorded sessions.
+pub(crate) const CLASS_REPLAY: i32 = 114;
 
 /// One `fulmar.event.v1.Event`, read in place. Absent text is empty and absent numbers are 0;
 /// of a repeated scalar the last counts, and repeated submessages are merged.
@@ -59,6 +63,8 @@ pub struct EventView<'a> {
     pub body: Body<'a>,
     /// What the door observed.
     pub stamp: StampView<'a>,
+    /// What the door looked up, for [`crate::Enrichment::parse`]; of several the last.
+    pub enrichment: &'a [u8],
 }
 
 /// What the door observed. With the event id it names the event: (project, source, id).
@@ -104,7 +110,7 @@ impl<'a> EventView<'a> {
                 COLLECTION => view.merge_collection(cursor.message()?)?,
                 key if view.merge_owned(key, &mut cursor)? => (),
                 key if view.body.merge(key, &mut cursor)? => (),
-                key if matches!(key >> 3, 100 | 101 | 110..=112) => {
+                key if matches!(key >> 3, 100 | 101 | 110..=114) => {
                     return Err(Malformed::WireType(key >> 3));
                 }
                 key => cursor = cursor.skip_unknown(key, EVENT)?,
@@ -126,7 +132,10 @@ impl<'a> EventView<'a> {
         match key {
             RECEPTION => self.merge_reception(cursor.message()?)?,
             STAMP => self.stamp.merge(cursor.message()?)?,
-            ENRICHMENT => check_enrichment(cursor.message()?)?,
+            ENRICHMENT => {
+                self.enrichment = cursor.block()?;
+                check_enrichment(Cursor::new(self.enrichment))?;
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -249,7 +258,7 @@ pub(crate) fn merge_timestamp(
     Ok(())
 }
 
-/// Nothing is in an enrichment yet; what is there must still be fields.
+/// Only who needs an enrichment reads it; what is there must be fields.
 fn check_enrichment(mut cursor: Cursor<'_>) -> Result<(), Malformed> {
     while !cursor.is_empty() {
         let key = cursor.key()?;

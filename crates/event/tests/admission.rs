@@ -232,7 +232,7 @@ fn schema_version_and_class() {
     );
     // Only the low 32 bits of a uint32 count.
     assert_admitted(&ending(&number(2, (1 << 32) + 1)));
-    for class in [0, 2, 110, 111, 112, u64::MAX] {
+    for class in [0, 2, 110, 111, 112, 113, 114, u64::MAX] {
         assert_refused(
             &ending(&number(3, class)),
             Code::InvalidEvent,

@@ -2,9 +2,12 @@
 //! in the verdict, in the first field at fault, and in what is written.
 #![allow(clippy::unwrap_used, reason = "a test ends where its premise fails")]
 
+#[path = "support/decoded.rs"]
+mod decoded;
 mod support;
 
-use fulmar_event::{Body, Code, EventView, Records, Timestamp, admit_batch, walk_batch};
+use decoded::{as_decoded, normal};
+use fulmar_event::{Code, EventView, Records, admit_batch, walk_batch};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -74,122 +77,6 @@ fn check_view(event: &[u8]) {
     }
 }
 
-/// A decoded event without the difference between absent and empty submessages, which the view
-/// does not keep except for times, `time`, `collection` and the payload.
-fn normal(mut event: mirror::Event) -> mirror::Event {
-    event.origin = Some(event.origin.unwrap_or_default());
-    event.origin.as_mut().unwrap().host.get_or_insert_default();
-    event.reception.get_or_insert_default();
-    event.stamp.get_or_insert_default();
-    event.enrichment = None;
-    if let Some(mirror::Body::Authentication(body)) = &mut event.body {
-        body.user.get_or_insert_default();
-        body.service.get_or_insert_default();
-        let network = body.network.get_or_insert_default();
-        network.source.get_or_insert_default();
-        network.destination.get_or_insert_default();
-    }
-    event
-}
-
-fn as_decoded(view: &EventView<'_>) -> mirror::Event {
-    let text = str::to_owned;
-    let time = |time: Option<Timestamp>| {
-        time.map(|time| mirror::Timestamp {
-            seconds: time.seconds,
-            nanos: time.nanos as i32,
-        })
-    };
-    mirror::Event {
-        event_id: text(view.event_id),
-        schema_version: view.schema_version,
-        event_class: view.event_class,
-        time: view.has_time.then(|| mirror::Timestamps {
-            event_time: time(view.event_time),
-            observed_time: time(view.observed_time),
-        }),
-        origin: Some(mirror::Origin {
-            tenant_id: text(view.tenant_id),
-            agent_id: text(view.agent_id),
-            host: Some(mirror::Host {
-                hostname: text(view.host_hostname),
-                ip: text(view.host_ip),
-                os: text(view.host_os),
-                architecture: text(view.host_architecture),
-            }),
-        }),
-        collection: view.has_collection.then(|| mirror::Collection {
-            collector: text(view.collector),
-            source: text(view.collection_source),
-            sequence: view.sequence,
-        }),
-        reception: Some(mirror::Reception {
-            ingest_time: time(view.ingest_time),
-            gateway: text(view.gateway),
-            batch_id: text(view.batch_id),
-        }),
-        body: body_as_decoded(&view.body),
-        stamp: Some(mirror::Stamp {
-            project: text(view.stamp.project),
-            source: text(view.stamp.source),
-            door: view.stamp.door,
-            control_offset: view.stamp.control_offset,
-            key: text(view.stamp.key),
-        }),
-        enrichment: None,
-    }
-}
-
-fn body_as_decoded(body: &Body<'_>) -> Option<mirror::Body> {
-    let text = str::to_owned;
-    let endpoint = |ip, port| Some(mirror::Endpoint { ip: text(ip), port });
-    Some(match body {
-        Body::None => return None,
-        Body::Authentication(body) => mirror::Body::Authentication(mirror::Authentication {
-            activity: body.activity,
-            outcome: body.outcome,
-            outcome_reason: text(body.outcome_reason),
-            method: text(body.method),
-            user: Some(mirror::User {
-                name: text(body.user_name),
-                domain: text(body.user_domain),
-                uid: text(body.user_uid),
-            }),
-            service: Some(mirror::Service {
-                name: text(body.service_name),
-                protocol: text(body.service_protocol),
-            }),
-            network: Some(mirror::Network {
-                source: endpoint(body.source_ip, body.source_port),
-                destination: endpoint(body.destination_ip, body.destination_port),
-                transport: body.transport,
-            }),
-            raw_record: text(body.raw_record),
-        }),
-        Body::Track(body) => mirror::Body::Track(mirror::Track {
-            name: text(body.name),
-            properties: body.properties.to_vec(),
-        }),
-        Body::Profile(body) => mirror::Body::Profile(mirror::Profile {
-            profile_id: text(body.profile_id),
-            properties: body.properties.to_vec(),
-        }),
-        Body::Message(body) => mirror::Body::Message(mirror::Message {
-            kind: text(body.kind),
-            source: text(body.source),
-            subject: text(body.subject),
-            consumer: text(body.consumer),
-            data: body.data.to_vec(),
-            data_content_type: text(body.data_content_type),
-            data_base64: body.data_base64,
-            extensions: body.extensions.to_vec(),
-            labels: body.labels.to_vec(),
-            idempotency_key: text(body.idempotency_key),
-            schema: body.schema,
-        }),
-    })
-}
-
 /// Text that is mostly plain, sometimes long, sometimes not UTF-8.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
@@ -204,8 +91,9 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 
 /// A value on the wire, by wire type, with the key in front, perhaps spelled too long.
 fn field(depth: u32) -> BoxedStrategy<Vec<u8>> {
-    const NUMBERS: [u32; 22] = [
-        1, 2, 3, 4, 5, 6, 7, 8, 11, 15, 16, 17, 60, 64, 100, 101, 102, 110, 111, 112, 999, 70_000,
+    const NUMBERS: [u32; 24] = [
+        1, 2, 3, 4, 5, 6, 7, 8, 11, 15, 16, 17, 60, 64, 100, 101, 102, 110, 111, 112, 113, 114,
+        999, 70_000,
     ];
     let number = prop::sample::select(NUMBERS.to_vec());
     let integer = prop_oneof![

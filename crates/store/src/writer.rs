@@ -206,7 +206,7 @@ impl Rows {
                 self.messages.append(&row);
                 (Table::Messages, row.project_id, row.client_id)
             }
-            Body::Track(_) | Body::Profile(_) | Body::None => {
+            Body::Track(_) | Body::Profile(_) | Body::Bot(_) | Body::Replay(_) | Body::None => {
                 let detail = "no table holds this class of event".to_owned();
                 return Err(refuse(QuarantineReason::Unstorable, detail));
             }

@@ -144,7 +144,7 @@ fn judge_event(
 fn has_foreign_body(event: &[u8]) -> Result<bool, Malformed> {
     let mut found = false;
     each_field(Cursor::new(event), |key, _, _| {
-        found |= matches!(key >> 3, 110..=112);
+        found |= matches!(key >> 3, 110..=114);
         Ok(())
     })?;
     Ok(found)

@@ -140,7 +140,7 @@ impl Walk {
                 self.scattered = true;
                 owned.then(|| cursor.rest())
             }
-            110..=112 => None,
+            110..=114 => None,
             _ => skip_unknown(field, EVENT),
         }
     }

@@ -18,7 +18,7 @@ pub struct Event {
     pub collection: Option<Collection>,
     #[prost(message, optional, tag = "7")]
     pub reception: Option<Reception>,
-    #[prost(oneof = "Body", tags = "16, 110, 111, 112")]
+    #[prost(oneof = "Body", tags = "16, 110, 111, 112, 113, 114")]
     pub body: Option<Body>,
     #[prost(message, optional, tag = "100")]
     pub stamp: Option<Stamp>,
@@ -36,6 +36,10 @@ pub enum Body {
     Profile(Profile),
     #[prost(message, tag = "112")]
     Message(Message),
+    #[prost(message, tag = "113")]
+    Bot(Bot),
+    #[prost(message, tag = "114")]
+    Replay(Replay),
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
@@ -175,6 +179,38 @@ pub struct Track {
     pub name: String,
     #[prost(bytes = "vec", tag = "2")]
     pub properties: Vec<u8>,
+    #[prost(string, tag = "3")]
+    pub profile_id: String,
+    #[prost(bytes = "vec", tag = "4")]
+    pub groups: Vec<u8>,
+    #[prost(string, tag = "5")]
+    pub device_id: String,
+    #[prost(string, tag = "6")]
+    pub session_id: String,
+    #[prost(string, tag = "7")]
+    pub path: String,
+    #[prost(string, tag = "8")]
+    pub origin: String,
+    #[prost(string, tag = "9")]
+    pub query: String,
+    #[prost(string, tag = "10")]
+    pub fragment: String,
+    #[prost(string, tag = "11")]
+    pub referrer: String,
+    #[prost(string, tag = "12")]
+    pub referrer_name: String,
+    #[prost(string, tag = "13")]
+    pub referrer_type: String,
+    #[prost(uint64, tag = "14")]
+    pub revenue: u64,
+    #[prost(string, tag = "15")]
+    pub sdk_name: String,
+    #[prost(string, tag = "16")]
+    pub sdk_version: String,
+    #[prost(bool, tag = "17")]
+    pub is_server: bool,
+    #[prost(bool, tag = "18")]
+    pub is_imported: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -183,6 +219,64 @@ pub struct Profile {
     pub profile_id: String,
     #[prost(bytes = "vec", tag = "2")]
     pub properties: Vec<u8>,
+    #[prost(int32, tag = "3")]
+    pub change: i32,
+    #[prost(string, tag = "4")]
+    pub first_name: String,
+    #[prost(string, tag = "5")]
+    pub last_name: String,
+    #[prost(string, tag = "6")]
+    pub email: String,
+    #[prost(string, tag = "7")]
+    pub avatar: String,
+    #[prost(string, tag = "8")]
+    pub property: String,
+    #[prost(int64, tag = "9")]
+    pub amount_micros: i64,
+    #[prost(bytes = "vec", tag = "10")]
+    pub groups: Vec<u8>,
+    #[prost(string, tag = "11")]
+    pub group_id: String,
+    #[prost(string, tag = "12")]
+    pub group_type: String,
+    #[prost(string, tag = "13")]
+    pub group_name: String,
+    #[prost(string, tag = "14")]
+    pub device_id: String,
+    #[prost(string, tag = "15")]
+    pub session_id: String,
+    #[prost(string, tag = "16")]
+    pub alias: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Bot {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub kind: String,
+    #[prost(string, tag = "3")]
+    pub path: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Replay {
+    #[prost(string, tag = "1")]
+    pub session_id: String,
+    #[prost(string, tag = "2")]
+    pub device_id: String,
+    #[prost(uint32, tag = "3")]
+    pub chunk_index: u32,
+    #[prost(uint32, tag = "4")]
+    pub events_count: u32,
+    #[prost(bool, tag = "5")]
+    pub is_full_snapshot: bool,
+    #[prost(message, optional, tag = "6")]
+    pub started_at: Option<Timestamp>,
+    #[prost(message, optional, tag = "7")]
+    pub ended_at: Option<Timestamp>,
+    #[prost(bytes = "vec", tag = "8")]
+    pub payload: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

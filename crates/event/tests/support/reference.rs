@@ -28,7 +28,7 @@ pub fn judge(bytes: &[u8], rules: &BatchRules<'_>) -> Verdict {
     }
     let foreign = split(bytes)
         .iter()
-        .any(|field| (110..=112).contains(&field.number));
+        .any(|field| (110..=114).contains(&field.number));
     match first_fault(&event, foreign, rules) {
         Some(field) => Verdict::Refused(field),
         None => Verdict::Admitted(stamped(bytes, rules)),

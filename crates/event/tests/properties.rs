@@ -1,6 +1,6 @@
 //! The streaming flattener against the contract's rules and a tree-based reference.
 
-use fulmar_enrich::{FLAT_BYTES_MAX, FlattenError, JsonFault, PAIRS_MAX, flatten_properties};
+use fulmar_event::{FLAT_BYTES_MAX, FlattenError, JsonFault, PAIRS_MAX, flatten_properties};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
