@@ -1,5 +1,6 @@
 //! What a process opens of a data folder, and how commands ask it or the server that holds it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use fulmar_flow::repeats::{Repeats, RepeatsConfig, RepeatsReader};
 use fulmar_flow::{BlockLimits, FoldHandle, State, start_fold, synced_ends};
 use fulmar_log::{BytesMax, FolderLock, Log, LogConfig, Topic, partitions_of};
 use fulmar_registry::{Folded, Registry};
-use fulmar_store::{Lake, LakeConfig, Writer};
+use fulmar_store::{Lake, LakeConfig, Table, Writer};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -246,11 +247,23 @@ fn log_config(config: &Config) -> LogConfig {
     log
 }
 
+/// Milliseconds that each table's rows are kept, for the tables whose rows expire.
+pub fn retention_ms(config: &Config) -> BTreeMap<Table, u64> {
+    Table::ALL
+        .into_iter()
+        .filter(|table| table.expires())
+        .map(|table| {
+            let key = format!("lake.{}_age_max", table.name());
+            (table, config.number(&key))
+        })
+        .collect()
+}
+
 fn lake_config(config: &Config) -> LakeConfig {
-    let days = |name: &str| u32::try_from(config.number(name) / DAY_MS).unwrap_or(u32::MAX);
+    let days = |ms: u64| u32::try_from(ms / DAY_MS).unwrap_or(u32::MAX);
+    let kept = retention_ms(config).into_iter();
     LakeConfig {
-        security_events_days: days("lake.security_events_age_max"),
-        messages_days: days("lake.messages_age_max"),
+        retention_days: kept.map(|(table, ms)| (table, days(ms))).collect(),
         file_bytes_max: config.number("lake.file_bytes_max"),
         ..LakeConfig::default()
     }

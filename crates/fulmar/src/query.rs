@@ -64,6 +64,10 @@ pub fn request(lake: &Lake, body: &QueryBody) -> Result<QueryRequest, QueryError
     let mut tables = BTreeMap::new();
     for table in Table::ALL {
         let seen = QueryTable::of_snapshot(&snapshot, table)?;
+        if table.is_versioned() {
+            let name = format!("{}_latest", table.name());
+            tables.insert(name, seen.clone().latest(table));
+        }
         tables.insert(table.name().to_owned(), seen);
     }
     Ok(QueryRequest {

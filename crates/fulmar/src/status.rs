@@ -1,5 +1,6 @@
 //! The status document: ledger, lag, backlog, disk, rates, windows.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fulmar_flow::{FoldHandle, Ledger, State};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use crate::admin::{Desk, time_text};
 use crate::config::Config;
 use crate::exit::Failure;
-use crate::node::Node;
+use crate::node::{self, Node};
 use crate::serve::{Live, disk_floor};
 
 /// The status of a running server.
@@ -61,6 +62,8 @@ fn of_parts(
     let lake = desk.lake.stats();
     let space = disk::space(folder)?;
     let registry = desk.registry.current();
+    let retention = node::retention_ms(config).into_iter();
+    let retention: BTreeMap<&str, u64> = retention.map(|(t, ms)| (t.name(), ms)).collect();
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "id": config.text("server.id"),
@@ -77,10 +80,7 @@ fn of_parts(
             "lake_bytes": lake.tables.iter().map(|table| table.bytes).sum::<u64>(),
             "state_bytes": state.disk_bytes()?,
         },
-        "retention_ms": {
-            "security_events": config.number("lake.security_events_age_max"),
-            "messages": config.number("lake.messages_age_max"),
-        },
+        "retention_ms": retention,
         "repeats": { "window_ms": config.number("repeats.window") },
         "registry_revision": registry.revision,
         "losses": registry.losses,

@@ -96,8 +96,13 @@ pub fn create_views(
                 select_files(table, &present)
             }
         };
+        let last = table.last_of.as_ref().map_or_else(String::new, |last_of| {
+            let keys: Vec<String> = last_of.keys.iter().map(|key| identifier(key)).collect();
+            let (keys, order) = (keys.join(", "), identifier(&last_of.order));
+            format!(" QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order} DESC) = 1")
+        });
         let view = format!(
-            "CREATE VIEW {} AS SELECT * FROM ({select}){condition}",
+            "CREATE VIEW {} AS SELECT * FROM ({select}){condition}{last}",
             identifier(name)
         );
         connection.execute_batch(&view).map_err(fail)?;
@@ -111,7 +116,7 @@ fn columns_present(connection: &Connection, table: &Table) -> duckdb::Result<BTr
         return Ok(table
             .columns
             .iter()
-            .map(|column| column.name.clone())
+            .map(|c| c.of_file().to_owned())
             .collect());
     }
     let mut describe =
@@ -129,11 +134,11 @@ fn select_files(table: &Table, present: &BTreeSet<String>) -> String {
         let name = identifier(&column.name);
         let separator = if columns.is_empty() { "" } else { ", " };
         columns.push_str(separator);
-        match present.contains(&column.name) {
-            true => columns.push_str(&name),
-            false => write!(columns, "CAST(NULL AS {}) AS {name}", column.sql_type)
-                .expect("writing to a string does not fail"),
-        }
+        let value = match present.contains(column.of_file()) {
+            true => identifier(column.of_file()),
+            false => format!("CAST(NULL AS {})", column.sql_type),
+        };
+        write!(columns, "{value} AS {name}").expect("writing to a string does not fail");
     }
     format!("SELECT {columns} FROM {}", read_files(table))
 }

@@ -67,6 +67,19 @@ pub struct Table {
     /// The column that names the project; a table without one is not shown to a project.
     #[serde(default)]
     pub project_column: Option<String>,
+    /// Of rows that are versions, only the last is shown.
+    #[serde(default)]
+    pub last_of: Option<LastOf>,
+}
+
+/// Which of a table's versions is the last.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LastOf {
+    /// The columns that name what a row is a version of.
+    pub keys: Vec<String>,
+    /// The column that is greatest in the last one.
+    pub order: String,
 }
 
 /// A column of a table.
@@ -75,9 +88,19 @@ pub struct Table {
 pub struct Column {
     /// Its name.
     pub name: String,
+    /// The files' column that it shows, where that has another name.
+    #[serde(default)]
+    pub shows: Option<String>,
     /// Its type in SQL, such as `VARCHAR` or `TIMESTAMP WITH TIME ZONE`.
     #[serde(rename = "type")]
     pub sql_type: String,
+}
+
+impl Column {
+    /// The files' column that it shows.
+    pub fn of_file(&self) -> &str {
+        self.shows.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// How rows are printed.

@@ -17,7 +17,7 @@ use parquet::schema::types::ColumnPath;
 use crate::checksum::{Checked, Contents};
 use crate::error::{Result, io_error, parquet_error};
 use crate::parquet_codes::{defect, encode_chunk};
-use crate::tables::{ColumnBuffer, DictionaryBuffer, EVENT_ID, Table, TableBuilder};
+use crate::tables::{ColumnBuffer, DictionaryBuffer, Table, TableBuilder};
 
 /// Rows per row group: DuckDB's own unit of work is 122,880 rows, and a group
 /// of this size costs a writer about 16 MiB while it is open.
@@ -89,7 +89,7 @@ pub fn writer_properties(table: Table, kind: FileKind) -> WriterProperties {
         }
     }
     if kind == FileKind::Compacted {
-        let id = ColumnPath::from(EVENT_ID);
+        let id = ColumnPath::from(table.key_columns().id);
         properties = properties
             .set_column_bloom_filter_enabled(id.clone(), true)
             .set_column_bloom_filter_fpp(id.clone(), BLOOM_FALSE_POSITIVES)
@@ -164,12 +164,15 @@ impl PendingFile {
     ) -> Result<()> {
         self.plain(|table, columns| {
             let schema = table.schema();
-            for (place, spec) in table.columns().iter().enumerate() {
+            for (place, (spec, of_file)) in
+                table.columns().iter().zip(table.file_columns()).enumerate()
+            {
                 if spec.dictionary {
                     continue;
                 }
-                for leaf in compute_leaves(schema.field(place), &array(place))? {
-                    columns[place].write(&leaf)?;
+                let leaves = compute_leaves(schema.field(place), &array(place))?;
+                for (column, leaf) in columns[of_file].iter_mut().zip(&leaves) {
+                    column.write(leaf)?;
                 }
             }
             Ok(())
@@ -215,16 +218,23 @@ impl PendingFile {
         let end = || -> parquet::errors::Result<()> {
             let schema = Arc::new(writer.schema_descr().clone());
             let mut group = writer.next_row_group()?;
-            for (place, column) in columns.into_iter().enumerate() {
+            let mut columns = columns.into_iter();
+            for (place, of_file) in self.table.file_columns().enumerate() {
+                let plain = columns.by_ref().take(of_file.len());
                 if !self.table.columns()[place].dictionary {
-                    column.close()?.append_to_row_group(&mut group)?;
+                    for column in plain {
+                        column.close()?.append_to_row_group(&mut group)?;
+                    }
                     continue;
                 }
+                // Its writer goes unused.
+                plain.for_each(drop);
                 let (codes, dictionary) = codes(place);
                 if codes.len() != rows {
                     return Err(defect("a column of codes has not the group's rows"));
                 }
-                let (bytes, close) = encode_chunk(&codes, dictionary, &schema.column(place))?;
+                let column = schema.column(of_file.start);
+                let (bytes, close) = encode_chunk(&codes, dictionary, &column)?;
                 group.append_column(&bytes, close)?;
             }
             group.close()?;

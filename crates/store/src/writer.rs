@@ -8,17 +8,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_event::{Body, EventView, QuarantineReason, Quarantined, Timestamp};
-use fulmar_flow::repeats::{IdHash, Repeats};
+use fulmar_event::{Quarantined, Timestamp};
+use fulmar_flow::repeats::Repeats;
 use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, StateBatch};
 use fulmar_log::{Journal, Record, Records};
 
 use crate::error::StoreError;
 use crate::lake::{Lake, LakeFile};
-use crate::tables::{
-    MessagesBuilder, SecurityEventsBuilder, Table, TableBuilder, project_message,
-    project_security_event,
-};
+use crate::tables::Table;
+use rows::{Refusal, Rows};
+
+mod rows;
 
 /// The fold's name in committed state and in the ledger.
 pub const WRITER: &str = "writer";
@@ -42,23 +42,6 @@ pub struct Writer {
     files: Vec<LakeFile>,
 }
 
-/// The rows of the block in hand. Memory is kept from block to block.
-#[derive(Default)]
-struct Rows {
-    security_events: SecurityEventsBuilder,
-    messages: MessagesBuilder,
-    /// Identity and table of each row, in the order of the log.
-    identities: Vec<IdHash>,
-    tables: Vec<Table>,
-    is_new: Vec<bool>,
-}
-
-/// Why a record can't be a row.
-struct Refusal {
-    reason: QuarantineReason,
-    detail: String,
-}
-
 impl Writer {
     /// A writer into `lake`, which drops what `repeats` knows and appends what
     /// can't be stored to the topic `quarantine`.
@@ -72,23 +55,22 @@ impl Writer {
         }
     }
 
-    /// Writes the tables' files; gives the number of rows.
-    fn write_files(&mut self, name: &BlockName) -> Result<u64, StoreError> {
+    /// Writes the tables' files.
+    fn write_files(&mut self, name: &BlockName) -> Result<(), StoreError> {
         self.files.clear();
         let block = name.to_string();
-        for table in Table::ALL {
-            let builder = self.rows.builder(table);
+        for builder in self.rows.builders() {
             if builder.is_empty() {
                 continue;
             }
             let mut order = builder.sorted_order();
-            self.rows.leave_out_repeats(table, &mut order);
+            self.rows.leave_out_repeats(builder.table(), &mut order);
             if !order.is_empty() {
                 self.files
                     .push(self.lake.write_block(&block, builder, &order)?);
             }
         }
-        Ok(self.files.iter().map(|file| file.entry.rows).sum())
+        Ok(())
     }
 
     /// Appends what is refused, synced. A block that is tried again appends it
@@ -137,16 +119,31 @@ impl Fold for Writer {
         }
         self.rows.clear();
         let mut refused = Vec::new();
+        // Product events become rows once it is known which are new: repeats extend no session.
+        let mut tracks = Vec::new();
         for record in block.records() {
-            if let Err(refusal) = self.rows.add(&record, &self.repeats) {
-                refused.push((record, refusal));
+            match self.rows.add(&record, &self.repeats) {
+                Ok(Table::Events) => tracks.push((record, self.rows.identities.len() - 1)),
+                Ok(_) => {}
+                Err(refusal) => refused.push((record, refusal)),
             }
         }
         let rows = &mut self.rows;
         let log_time_ms = block.append_last_ms();
         self.repeats
             .admit(&rows.identities, log_time_ms, &mut rows.is_new)?;
-        let stored = self.write_files(block.name()).map_err(fold_error)?;
+        let known = rows.is_new.iter().filter(|is_new| !**is_new).count() as u64;
+        for (record, place) in tracks {
+            if rows.is_new[place]
+                && let Err(refusal) = rows.add_track(&record)
+            {
+                self.repeats.withdraw(rows.identities[place]);
+                rows.is_new[place] = false;
+                refused.push((record, refusal));
+            }
+        }
+        let stored = rows.is_new.iter().filter(|is_new| **is_new).count() as u64;
+        self.write_files(block.name()).map_err(fold_error)?;
         self.quarantine(&refused).map_err(fold_error)?;
         for file in &self.files {
             self.lake.stage(file, batch);
@@ -154,7 +151,7 @@ impl Fold for Writer {
         self.repeats.stage(block.name(), log_time_ms, batch)?;
         Ok(BlockCounts {
             stored,
-            repeats: self.rows.identities.len() as u64 - stored,
+            repeats: known,
             quarantined: refused.len() as u64,
             ..BlockCounts::default()
         })
@@ -163,72 +160,6 @@ impl Fold for Writer {
     fn committed(&mut self, _name: &BlockName) {
         self.lake.committed(std::mem::take(&mut self.files));
         self.repeats.committed();
-    }
-}
-
-impl Rows {
-    fn clear(&mut self) {
-        self.security_events.clear();
-        self.messages.clear();
-        self.identities.clear();
-        self.tables.clear();
-        self.is_new.clear();
-    }
-
-    fn builder(&self, table: Table) -> &dyn TableBuilder {
-        match table {
-            Table::SecurityEvents => &self.security_events,
-            Table::Messages => &self.messages,
-        }
-    }
-
-    /// Appends the record's row to its table.
-    fn add(&mut self, record: &Record<'_>, repeats: &Repeats) -> Result<(), Refusal> {
-        let refuse = |reason, detail| Refusal { reason, detail };
-        let event = EventView::parse(record.bytes)
-            .map_err(|error| refuse(QuarantineReason::Undecodable, error.to_string()))?;
-        event.check_contract().map_err(|violation| {
-            refuse(QuarantineReason::ContractViolation, violation.to_string())
-        })?;
-        let (partition, offset) = (record.partition, record.offset);
-        let unstorable = |error: crate::tables::Unstorable| {
-            refuse(QuarantineReason::Unstorable, error.to_string())
-        };
-        let (table, project, source) = match &event.body {
-            Body::Authentication(body) => {
-                let row = project_security_event(&event, body, partition, offset);
-                let row = row.map_err(unstorable)?;
-                self.security_events.append(&row);
-                (Table::SecurityEvents, row.tenant_id, row.agent_id)
-            }
-            Body::Message(body) => {
-                let row = project_message(&event, body, partition, offset).map_err(unstorable)?;
-                self.messages.append(&row);
-                (Table::Messages, row.project_id, row.client_id)
-            }
-            Body::Track(_) | Body::Profile(_) | Body::Bot(_) | Body::Replay(_) | Body::None => {
-                let detail = "no table holds this class of event".to_owned();
-                return Err(refuse(QuarantineReason::Unstorable, detail));
-            }
-        };
-        let id = event.event_id.as_bytes();
-        self.identities
-            .push(repeats.hash(project.as_bytes(), source.as_bytes(), id));
-        self.tables.push(table);
-        Ok(())
-    }
-
-    /// Takes the rows of repeats out of a table's order.
-    fn leave_out_repeats(&self, table: Table, order: &mut Vec<u32>) {
-        if self.is_new.iter().all(|is_new| *is_new) {
-            return;
-        }
-        let of_all = self.tables.iter().zip(&self.is_new);
-        let of_table: Vec<bool> = of_all
-            .filter(|(of, _)| **of == table)
-            .map(|(_, is_new)| *is_new)
-            .collect();
-        order.retain(|&row| of_table[row as usize]);
     }
 }
 

@@ -140,7 +140,6 @@ impl VerifyArgs {
         status: &Value,
         files: &Value,
     ) -> Result<Subject, Failure> {
-        let keeps = |table: &str| status["retention_ms"][table].as_i64().unwrap_or(i64::MAX);
         let losses = status["losses"].as_array().into_iter().flatten();
         let given_up = losses
             .filter_map(|loss| serde_json::from_value(loss.clone()).ok())
@@ -156,8 +155,7 @@ impl VerifyArgs {
             files: serde_json::from_value(files["files"].clone())?,
             retention: Retention {
                 now_ms: now_ms(),
-                security_events_ms: keeps("security_events"),
-                messages_ms: keeps("messages"),
+                kept_ms: serde_json::from_value(status["retention_ms"].clone())?,
             },
             receipts: self.receipts.clone(),
         })

@@ -357,6 +357,30 @@ pub const KEYS: &[Key] = &[
         "retention of the table messages by event day",
     ),
     key(
+        "lake.events_age_max",
+        Duration(DAY, 36_500 * DAY),
+        "365d",
+        "retention of the table events by event day",
+    ),
+    key(
+        "lake.sessions_age_max",
+        Duration(DAY, 36_500 * DAY),
+        "365d",
+        "retention of the table sessions by the day of their start",
+    ),
+    key(
+        "lake.events_bots_age_max",
+        Duration(DAY, 36_500 * DAY),
+        "365d",
+        "retention of the table events_bots by event day",
+    ),
+    key(
+        "lake.session_replay_chunks_age_max",
+        Duration(DAY, 36_500 * DAY),
+        "30d",
+        "retention of the table session_replay_chunks by the day of their start",
+    ),
+    key(
         "lake.file_bytes_max",
         Size(MIB, GIB),
         "256MiB",

@@ -1,12 +1,13 @@
 //! Streams the log, the tables and the receipts into a spill.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use fulmar_event::{Body, EventView};
+use fulmar_event::EventView;
 use fulmar_log::{LogError, Reader, Record, Topic};
 use fulmar_store::Table;
 use serde::Deserialize;
@@ -55,28 +56,25 @@ pub fn unreadable(offset: u64) -> Identity {
     Identity(u128::from(hasher.finish()))
 }
 
-/// The days that each table keeps, by event time.
-#[derive(Clone, Copy, Debug)]
+/// How long each table keeps its rows, by event time.
+#[derive(Clone, Debug)]
 pub struct Retention {
     /// Milliseconds since the epoch now.
     pub now_ms: i64,
-    /// Milliseconds that `security_events` keeps.
-    pub security_events_ms: i64,
-    /// Milliseconds that `messages` keeps.
-    pub messages_ms: i64,
+    /// Milliseconds, by the table's name; a table that is not named keeps all.
+    pub kept_ms: BTreeMap<String, i64>,
 }
 
 impl Retention {
     fn expired(&self, event: &EventView<'_>) -> bool {
-        let keeps_ms = match event.body {
-            Body::Authentication(_) => self.security_events_ms,
-            Body::Message(_) => self.messages_ms,
-            _ => return false,
+        let table = Table::of_body(&event.body);
+        let Some(&kept_ms) = table.and_then(|table| self.kept_ms.get(table.name())) else {
+            return false;
         };
         let time_ms = event
             .event_time
             .map_or(0, fulmar_event::Timestamp::as_millis);
-        time_ms < self.now_ms.saturating_sub(keeps_ms)
+        time_ms < self.now_ms.saturating_sub(kept_ms)
     }
 }
 
@@ -185,14 +183,21 @@ impl TableFile {
     }
 }
 
-/// Calls `each` with every row of a file: its name and its offset in `events`.
+/// Calls `each` with every row of a file that a record of `events` became: its name and its
+/// offset. Rows that folds make of others have no source, or are versions.
 pub fn table_file(
     file: &TableFile,
     mut each: impl FnMut(Name<'_>, u64) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let table = Table::from_name(&file.table)
         .ok_or_else(|| Failure::new(format!("no table `{}` is known", file.table)))?;
+    if table.is_versioned() {
+        return Ok(());
+    }
     fulmar_store::scan_file::<Stopped>(table, &file.path, &mut |row| {
+        if row.source.is_empty() {
+            return Ok(());
+        }
         let name = Name {
             project: row.project,
             source: row.source,

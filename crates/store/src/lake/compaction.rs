@@ -242,7 +242,7 @@ impl Shared {
     /// repeats from stored to repeats in the ledger.
     fn commit_merge(&self, job: &Job, merged: Merged) -> Result<()> {
         let mut batch = StateBatch::new();
-        if merged.removed > 0 {
+        if merged.removed > 0 && !job.table.is_versioned() {
             let moved = moved_rows(&self.state, self.config.writer_fold)?;
             stage_moved_rows(self.config.writer_fold, moved + merged.removed, &mut batch);
         }

@@ -18,7 +18,7 @@ use super::repeats::Repeated;
 use crate::error::{Result, StoreError};
 use crate::parquet_file::ROW_GROUP_ROWS_MAX;
 use crate::table_reader::TableReader;
-use crate::tables::{EVENT_ID, EVENT_TIME, LOG_OFFSET, Table, TextRows};
+use crate::tables::{LOG_OFFSET, Table, TextRows};
 
 /// Rows of the row groups that are open in one pass over the inputs, about 16
 /// MiB each when full: what days are written at once follows from it.
@@ -78,7 +78,8 @@ fn remove_all(files: &[LakeFile]) {
 /// at most.
 fn days_of(shared: &Shared, table: Table, runs: &[Run]) -> Result<Vec<(i32, u64)>> {
     let mut days: BTreeMap<i32, u64> = BTreeMap::new();
-    let time = table.column_index(EVENT_TIME).expect("every table has it");
+    let time = table.column_index(table.key_columns().time);
+    let time = time.expect("every table has its key's columns");
     for file in runs.iter().flatten() {
         let entry = &file.entry;
         let (first, last) = (day_of(entry.time_min_ms), day_of(entry.time_max_ms));
@@ -210,8 +211,8 @@ impl Cursor {
             places: KeyPlaces {
                 project: place(key.project),
                 source: place(key.source),
-                id: place(EVENT_ID),
-                time: place(EVENT_TIME),
+                id: place(key.id),
+                time: place(key.time),
                 offset: place(LOG_OFFSET),
             },
             projects: empty(),

@@ -20,7 +20,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -59,10 +59,8 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 /// What a lake is to do.
 #[derive(Clone)]
 pub struct LakeConfig {
-    /// Days that rows of `security_events` are kept, by event time.
-    pub security_events_days: u32,
-    /// Days that rows of `messages` are kept, by event time.
-    pub messages_days: u32,
+    /// Days that a table's rows are kept, by the time of its key, for tables with a bound.
+    pub retention_days: BTreeMap<Table, u32>,
     /// Uncompacted files per table at which the writer waits.
     pub uncompacted_files_max: usize,
     /// Bytes of a compacted file at most, to the row group.
@@ -78,23 +76,16 @@ pub struct LakeConfig {
 impl Default for LakeConfig {
     fn default() -> LakeConfig {
         LakeConfig {
-            security_events_days: RETENTION_DAYS,
-            messages_days: RETENTION_DAYS,
+            retention_days: Table::ALL
+                .into_iter()
+                .filter(|table| table.expires())
+                .map(|table| (table, RETENTION_DAYS))
+                .collect(),
             uncompacted_files_max: UNCOMPACTED_FILES_MAX,
             file_bytes_max: FILE_BYTES_MAX,
             replaced_keep_ms: REPLACED_KEEP_MS,
             writer_fold: crate::writer::WRITER,
             clock: Arc::new(wall_clock_ms),
-        }
-    }
-}
-
-impl LakeConfig {
-    /// Days that rows of a table are kept.
-    pub fn retention_days(&self, table: Table) -> u32 {
-        match table {
-            Table::SecurityEvents => self.security_events_days,
-            Table::Messages => self.messages_days,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Rows of one day with equal identity: found before the day is merged, in
-//! bounded memory and exactly. The one with the least offset stays (X1).
+//! bounded memory and exactly. The one with the least offset stays (X1); of
+//! versions the one with the greatest.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
@@ -11,7 +12,7 @@ use super::Shared;
 use super::plan::Run;
 use crate::error::{Result, StoreError};
 use crate::table_reader::TableReader;
-use crate::tables::{EVENT_ID, LOG_OFFSET, Table, TextRows};
+use crate::tables::{LOG_OFFSET, Table, TextRows};
 
 /// Hashes looked at in one pass over the files: 32 MiB.
 const HASHES_PER_PASS: u64 = 4 * 1024 * 1024;
@@ -79,7 +80,10 @@ pub(crate) fn find_repeated(shared: &Shared, table: Table, runs: &[Run]) -> Resu
                 let kept = kept_offset
                     .entry(long_hash(project, source, id))
                     .or_insert(offset);
-                *kept = offset.min(*kept);
+                *kept = match table.is_versioned() {
+                    true => offset.max(*kept),
+                    false => offset.min(*kept),
+                };
             }
         })?;
     }
@@ -117,7 +121,7 @@ fn for_each_identity(
 /// Project, source, event id and offset, as places in the table's columns.
 pub(crate) fn identity_columns(table: Table) -> [usize; 4] {
     let key = table.key_columns();
-    let names = [key.project, key.source, EVENT_ID, LOG_OFFSET];
+    let names = [key.project, key.source, key.id, LOG_OFFSET];
     names.map(|name| {
         table
             .column_index(name)

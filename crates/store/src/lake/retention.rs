@@ -21,8 +21,8 @@ impl Shared {
         let now_ms = self.now_ms();
         let list = self.list();
         let mut expired = Vec::new();
-        for table in Table::ALL {
-            let keep_ms = i64::from(self.config.retention_days(table)) * DAY_MS;
+        for (&table, &days) in &self.config.retention_days {
+            let keep_ms = i64::from(days) * DAY_MS;
             let is_expired = |file: &&Arc<LakeFile>| {
                 let day_end_ms = (file.entry.time_max_ms.div_euclid(DAY_MS) + 1) * DAY_MS;
                 day_end_ms + keep_ms <= now_ms

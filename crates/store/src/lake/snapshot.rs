@@ -7,24 +7,15 @@ use crate::tables::Table;
 
 /// All files of all tables at one moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FileList {
-    pub(crate) security_events: Vec<Arc<LakeFile>>,
-    pub(crate) messages: Vec<Arc<LakeFile>>,
-}
+pub(crate) struct FileList([Vec<Arc<LakeFile>>; Table::COUNT]);
 
 impl FileList {
     pub(crate) fn of(&self, table: Table) -> &Vec<Arc<LakeFile>> {
-        match table {
-            Table::SecurityEvents => &self.security_events,
-            Table::Messages => &self.messages,
-        }
+        &self.0[table as usize]
     }
 
     pub(crate) fn of_mut(&mut self, table: Table) -> &mut Vec<Arc<LakeFile>> {
-        match table {
-            Table::SecurityEvents => &mut self.security_events,
-            Table::Messages => &mut self.messages,
-        }
+        &mut self.0[table as usize]
     }
 
     pub(crate) fn blocks(&self, table: Table) -> usize {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::QueryError;
 use crate::lake::Snapshot;
-use crate::tables::Table;
+use crate::tables::{LOG_OFFSET, Table};
 
 /// One table of a query: the files of a snapshot and the columns that the table has.
 #[derive(Debug, Clone, Serialize)]
@@ -16,11 +16,22 @@ pub struct QueryTable {
     columns: Vec<QueryColumn>,
     equal_columns: bool,
     project_column: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_of: Option<LastOf>,
+}
+
+/// Which of a table's versions is the last.
+#[derive(Debug, Clone, Serialize)]
+struct LastOf {
+    keys: [&'static str; 2],
+    order: &'static str,
 }
 
 #[derive(Debug, Clone, Serialize)]
 struct QueryColumn {
     name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shows: Option<&'static str>,
     #[serde(rename = "type")]
     sql_type: String,
 }
@@ -51,6 +62,7 @@ impl QueryTable {
             })?;
             columns.push(QueryColumn {
                 name: field.name().clone(),
+                shows: None,
                 sql_type,
             });
         }
@@ -59,6 +71,7 @@ impl QueryTable {
             columns,
             equal_columns: false,
             project_column: project_column.map(str::to_string),
+            last_of: None,
         })
     }
 
@@ -75,7 +88,29 @@ impl QueryTable {
         seen.equal_columns = listed
             .iter()
             .all(|file| file.entry.version == table.version());
+        if table == Table::Events {
+            seen.show_id_as_openpanel_does();
+        }
         Ok(seen)
+    }
+
+    /// The last version of each id alone, of a table whose rows are versions.
+    pub fn latest(mut self, table: Table) -> QueryTable {
+        let key = table.key_columns();
+        self.last_of = Some(LastOf {
+            keys: [key.project, key.id],
+            order: LOG_OFFSET,
+        });
+        self
+    }
+
+    /// Queries that were written for OpenPanel's tables call an event's id `id`.
+    fn show_id_as_openpanel_does(&mut self) {
+        self.columns.push(QueryColumn {
+            name: "id".to_owned(),
+            shows: Some(Table::Events.key_columns().id),
+            sql_type: "VARCHAR".to_owned(),
+        });
     }
 }
 

@@ -8,16 +8,19 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Int32Type, Int64Type, TimestampMillisecondType, UInt16Type, UInt32Type, UInt64Type,
+    Float64Type, Int8Type, Int32Type, Int64Type, TimestampMillisecondType, UInt16Type, UInt32Type,
+    UInt64Type,
 };
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray,
     TimestampMillisecondArray,
 };
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
 use super::dictionary::DictionaryBuffer;
+pub use super::nested::{Properties, TextList};
+pub use super::optional::{MaybeF32, MaybeFlag, MaybeTime};
 
 /// The name of an enum's value, or the bare number of a value that this build
 /// does not know. Zero has no name: it is stored as the empty string.
@@ -74,7 +77,7 @@ pub trait ColumnKind {
 
 /// UTF-8 text, as one buffer of bytes and one of ends.
 #[derive(Default)]
-struct TextBuffer {
+pub(super) struct TextBuffer {
     bytes: Vec<u8>,
     /// `ends[i]` is the end of row i; it starts where row i-1 ends.
     ends: Vec<i32>,
@@ -82,9 +85,28 @@ struct TextBuffer {
 
 impl TextBuffer {
     #[inline]
-    fn push(&mut self, value: &str) {
-        self.bytes.extend_from_slice(value.as_bytes());
+    pub(super) fn push(&mut self, value: &str) {
+        self.push_bytes(value.as_bytes());
+    }
+
+    /// The bytes of another row.
+    #[inline]
+    pub(super) fn push_bytes(&mut self, value: &[u8]) {
+        self.bytes.extend_from_slice(value);
         self.close_row();
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
     }
 
     #[inline]
@@ -95,7 +117,7 @@ impl TextBuffer {
     }
 
     #[inline]
-    fn row(&self, row: usize) -> &[u8] {
+    pub(super) fn row(&self, row: usize) -> &[u8] {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.bytes[start as usize..self.ends[row] as usize]
     }
@@ -111,7 +133,7 @@ impl TextBuffer {
         string_array(offsets, bytes)
     }
 
-    fn take(&mut self) -> ArrayRef {
+    pub(super) fn take(&mut self) -> ArrayRef {
         let mut offsets = Vec::with_capacity(self.ends.len() + 1);
         offsets.push(0);
         offsets.extend_from_slice(&self.ends);
@@ -119,7 +141,7 @@ impl TextBuffer {
         string_array(offsets, std::mem::take(&mut self.bytes))
     }
 
-    fn push_run(&mut self, array: &dyn Array, start: usize, length: usize) {
+    pub(super) fn push_run(&mut self, array: &dyn Array, start: usize, length: usize) {
         let strings = array.as_string::<i32>();
         let offsets = &strings.value_offsets()[start..=start + length];
         let first = offsets[0];
@@ -172,8 +194,7 @@ impl ColumnBuffer for Text {
         self.0.bytes.len()
     }
     fn clear(&mut self) {
-        self.0.bytes.clear();
-        self.0.ends.clear();
+        self.0.clear();
     }
     fn gather(&self, order: &[u32]) -> ArrayRef {
         self.0.gather(order)
@@ -320,7 +341,7 @@ macro_rules! number_kind {
                 self.0.extend_from_slice(&values[start..start + length]);
             }
             fn push_zero(&mut self) {
-                self.0.push(0);
+                self.0.push(Default::default());
             }
         }
     };
@@ -382,6 +403,30 @@ number_kind!(
     delta: true
 );
 number_kind!(
+    /// A small number with a sign.
+    I8,
+    Int8Type,
+    i8,
+    DataType::Int8,
+    delta: false
+);
+number_kind!(
+    /// A count.
+    I32,
+    Int32Type,
+    i32,
+    DataType::Int32,
+    delta: false
+);
+number_kind!(
+    /// A sum of money in the type that OpenPanel's sessions have.
+    F64,
+    Float64Type,
+    f64,
+    DataType::Float64,
+    delta: false
+);
+number_kind!(
     /// An offset: signed, so that a difference of two is a number in any SQL.
     Offset,
     Int64Type,
@@ -432,57 +477,5 @@ impl ColumnBuffer for Flag {
     }
     fn push_zero(&mut self) {
         self.0.push(false);
-    }
-}
-
-/// Yes, no, or not asked (null).
-#[derive(Default)]
-pub struct MaybeFlag(Vec<Option<bool>>);
-
-impl MaybeFlag {
-    fn array(rows: impl ExactSizeIterator<Item = Option<bool>> + Clone) -> ArrayRef {
-        let bits: BooleanBuffer = rows.clone().map(|row| row == Some(true)).collect();
-        let valid: NullBuffer = rows.map(|row| row.is_some()).collect();
-        Arc::new(BooleanArray::new(bits, Some(valid)))
-    }
-}
-
-impl ColumnKind for MaybeFlag {
-    type Value<'a> = Option<bool>;
-    const NULLABLE: bool = true;
-    fn data_type() -> DataType {
-        DataType::Boolean
-    }
-    #[inline]
-    fn push(&mut self, value: Option<bool>) {
-        self.0.push(value);
-    }
-}
-
-impl ColumnBuffer for MaybeFlag {
-    fn rows(&self) -> usize {
-        self.0.len()
-    }
-    fn value_bytes(&self) -> usize {
-        self.0.len()
-    }
-    fn clear(&mut self) {
-        self.0.clear();
-    }
-    fn gather(&self, order: &[u32]) -> ArrayRef {
-        Self::array(order.iter().map(|&row| self.0[row as usize]))
-    }
-    fn take(&mut self) -> ArrayRef {
-        let rows = std::mem::take(&mut self.0);
-        Self::array(rows.into_iter())
-    }
-    fn push_run(&mut self, array: &dyn Array, start: usize, length: usize) {
-        let flags = array.as_boolean();
-        self.0.extend(
-            (start..start + length).map(|row| flags.is_valid(row).then(|| flags.value(row))),
-        );
-    }
-    fn push_zero(&mut self) {
-        self.0.push(None);
     }
 }

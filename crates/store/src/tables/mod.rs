@@ -7,23 +7,38 @@
 pub mod column;
 pub mod dictionary;
 pub mod messages;
+pub mod nested;
+pub mod optional;
 pub mod order;
+pub mod product;
+pub mod product_rows;
 pub mod projection;
 pub mod security_events;
+pub mod sessions;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use fulmar_event::Body;
 
 pub use column::{ColumnBuffer, EnumName};
 pub use dictionary::DictionaryBuffer;
 pub(crate) use dictionary::TextRows;
 pub use messages::{MessageRow, MessagesBuilder};
+pub use nested::Pairs;
+pub use product::{
+    BotRow, BotsBuilder, EventRow, EventsBuilder, ReplayChunkRow, ReplayChunksBuilder,
+};
+pub use product_rows::{Place, flat_properties, project_bot, project_replay_chunk, project_track};
 pub use projection::{Unstorable, project_message, project_security_event};
 pub use security_events::{SecurityEventRow, SecurityEventsBuilder};
+pub use sessions::{
+    GroupRow, GroupsBuilder, ProfileRow, ProfilesBuilder, SessionRow, SessionsBuilder,
+};
 
 /// A table of the lake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +47,18 @@ pub enum Table {
     SecurityEvents,
     /// Published messages.
     Messages,
+    /// Product events, and the starts and ends of sessions.
+    Events,
+    /// Versions of sessions.
+    Sessions,
+    /// Versions of profiles.
+    Profiles,
+    /// Versions of groups.
+    Groups,
+    /// Requests of known bots.
+    EventsBots,
+    /// Parts of recorded sessions.
+    SessionReplayChunks,
 }
 
 /// One column of a table.
@@ -53,37 +80,79 @@ pub struct ColumnSpec {
 }
 
 /// The columns that say whose an event is, and when: the sort key is project,
-/// event time, event id; the identity is project, source, event id.
+/// time, id; the identity is project, source, id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyColumns {
     /// The unit of isolation.
     pub project: &'static str,
-    /// The authenticated agent or client.
+    /// The authenticated agent or client; the project again in tables of folds.
     pub source: &'static str,
+    /// The event's id, or that of what the row is a version of.
+    pub id: &'static str,
+    /// Decides the day.
+    pub time: &'static str,
 }
 
-/// Column of the event's id in every table.
-pub const EVENT_ID: &str = "event_id";
-/// Column of the event's time in every table; decides the day.
-pub const EVENT_TIME: &str = "event_time";
 /// Column of the record's offset in every table.
 pub const LOG_OFFSET: &str = "log_offset";
 
 impl Table {
+    /// How many there are.
+    pub const COUNT: usize = 8;
+
     /// Every table, in the order of their names in listings.
-    pub const ALL: [Table; 2] = [Table::SecurityEvents, Table::Messages];
+    pub const ALL: [Table; Table::COUNT] = [
+        Table::SecurityEvents,
+        Table::Messages,
+        Table::Events,
+        Table::Sessions,
+        Table::Profiles,
+        Table::Groups,
+        Table::EventsBots,
+        Table::SessionReplayChunks,
+    ];
 
     /// The table's name in SQL and on disk.
     pub fn name(self) -> &'static str {
         match self {
             Table::SecurityEvents => "security_events",
             Table::Messages => "messages",
+            Table::Events => "events",
+            Table::Sessions => "sessions",
+            Table::Profiles => "profiles",
+            Table::Groups => "groups",
+            Table::EventsBots => "events_bots",
+            Table::SessionReplayChunks => "session_replay_chunks",
         }
     }
 
     /// The table of that name.
     pub fn from_name(name: &str) -> Option<Table> {
         Table::ALL.into_iter().find(|table| table.name() == name)
+    }
+
+    /// Whether its rows are versions, of which the last one of an id counts: they
+    /// are made by folds and stand in no ledger.
+    pub fn is_versioned(self) -> bool {
+        matches!(self, Table::Sessions | Table::Profiles | Table::Groups)
+    }
+
+    /// Whether its rows go when their time is over. Profiles and groups stay: they are what
+    /// their ids are, however long ago they were made.
+    pub fn expires(self) -> bool {
+        !matches!(self, Table::Profiles | Table::Groups)
+    }
+
+    /// The table that holds the rows of records with this payload.
+    pub fn of_body(body: &Body<'_>) -> Option<Table> {
+        match body {
+            Body::Authentication(_) => Some(Table::SecurityEvents),
+            Body::Message(_) => Some(Table::Messages),
+            Body::Track(_) => Some(Table::Events),
+            Body::Bot(_) => Some(Table::EventsBots),
+            Body::Replay(_) => Some(Table::SessionReplayChunks),
+            Body::Profile(_) | Body::None => None,
+        }
     }
 
     /// The version of the column list that this build writes. Raised by one
@@ -97,31 +166,51 @@ impl Table {
         match self {
             Table::SecurityEvents => SecurityEventsBuilder::columns(),
             Table::Messages => MessagesBuilder::columns(),
+            Table::Events => EventsBuilder::columns(),
+            Table::Sessions => SessionsBuilder::columns(),
+            Table::Profiles => ProfilesBuilder::columns(),
+            Table::Groups => GroupsBuilder::columns(),
+            Table::EventsBots => BotsBuilder::columns(),
+            Table::SessionReplayChunks => ReplayChunksBuilder::columns(),
         }
     }
 
     /// The names that differ between the tables' keys.
     pub fn key_columns(self) -> KeyColumns {
+        let key = |project, source, id, time| KeyColumns {
+            project,
+            source,
+            id,
+            time,
+        };
         match self {
-            Table::SecurityEvents => KeyColumns {
-                project: "tenant_id",
-                source: "agent_id",
-            },
-            Table::Messages => KeyColumns {
-                project: "project_id",
-                source: "client_id",
-            },
+            Table::SecurityEvents => key("tenant_id", "agent_id", "event_id", "event_time"),
+            Table::Messages => key("project_id", "client_id", "event_id", "event_time"),
+            Table::Events => key("project_id", "client_id", "event_id", "created_at"),
+            Table::Sessions | Table::Profiles | Table::Groups => {
+                key("project_id", "project_id", "id", "created_at")
+            }
+            Table::EventsBots => key("project_id", "client_id", "id", "created_at"),
+            Table::SessionReplayChunks => key("project_id", "client_id", "id", "started_at"),
         }
     }
 
     /// The table's Arrow schema, shared.
     pub fn schema(self) -> SchemaRef {
-        static SCHEMAS: OnceLock<[SchemaRef; 2]> = OnceLock::new();
+        static SCHEMAS: OnceLock<[SchemaRef; Table::COUNT]> = OnceLock::new();
         let schemas = SCHEMAS.get_or_init(|| Table::ALL.map(build_schema));
-        match self {
-            Table::SecurityEvents => schemas[0].clone(),
-            Table::Messages => schemas[1].clone(),
-        }
+        schemas[self as usize].clone()
+    }
+
+    /// The columns of its files, by the places of its own columns: a column of maps is two
+    /// columns of a file.
+    pub fn file_columns(self) -> impl Iterator<Item = Range<usize>> {
+        let mut next = 0;
+        self.columns().iter().map(move |column| {
+            let start = next;
+            next += file_columns_of(&column.data_type);
+            start..next
+        })
     }
 
     /// The position of a column by name.
@@ -133,6 +222,13 @@ impl Table {
 /// The Arrow schema of a table: its columns in order, with their types.
 pub fn schema(table: Table) -> SchemaRef {
     table.schema()
+}
+
+fn file_columns_of(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Map(..) => 2,
+        _ => 1,
+    }
 }
 
 fn build_schema(table: Table) -> SchemaRef {

@@ -28,6 +28,12 @@ pub enum Unstorable {
     /// Text that is no UTF-8.
     #[error("{0} is not UTF-8")]
     Text(&'static str),
+    /// Properties that are no flat object.
+    #[error(transparent)]
+    Properties(#[from] fulmar_event::FlattenError),
+    /// What the door looked up can't be read.
+    #[error("enrichment: {0}")]
+    Enrichment(fulmar_event::Malformed),
 }
 
 /// The row of an authentication event.
@@ -117,7 +123,7 @@ pub fn project_message<'a>(
 
 /// Milliseconds since the epoch, rounded down; the epoch itself when absent.
 #[inline]
-fn time_ms(time: Option<Timestamp>, field: &'static str) -> Result<i64, Unstorable> {
+pub(super) fn time_ms(time: Option<Timestamp>, field: &'static str) -> Result<i64, Unstorable> {
     let Some(time) = time else { return Ok(0) };
     if time.seconds < SECONDS_MIN || time.seconds > SECONDS_MAX {
         return Err(Unstorable::Time(field));
@@ -140,7 +146,7 @@ fn port(number: u32) -> u16 {
 }
 
 #[inline]
-fn text<'a>(bytes: &'a [u8], field: &'static str) -> Result<&'a str, Unstorable> {
+pub(super) fn text<'a>(bytes: &'a [u8], field: &'static str) -> Result<&'a str, Unstorable> {
     std::str::from_utf8(bytes).map_err(|_| Unstorable::Text(field))
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fulmar_event::{
-    AuthenticationDraft, BatchBuilder, BatchRules, Door, MessageDraft, Records, SchemaCheck,
-    Timestamp, admit_batch, limits,
+    AuthenticationDraft, BatchBuilder, BatchRules, Door, Enrichment, Head, MessageDraft, Records,
+    SchemaCheck, Timestamp, TrackView, admit_batch, limits,
 };
 use fulmar_flow::repeats::{Repeats, RepeatsConfig};
 use fulmar_flow::{Block, BlockLimits, BlockName, Fold, State, StateBatch, start_fold};
@@ -209,4 +209,26 @@ pub fn message(client: &str, id: &str, time_ms: i64, data: &[u8], out: &mut Reco
         schema: SchemaCheck::None,
     };
     draft.append_to(2, out);
+}
+
+/// A stamped product event, as the track door writes it.
+pub fn track(id: &str, time_ms: i64, event: &TrackView<'_>, out: &mut Records) {
+    let head = Head {
+        event_id: id,
+        time: Timestamp::from_millis(time_ms),
+        ingest_time: Timestamp::from_millis(5_000),
+        gateway: "gateway",
+        batch_id: "",
+        project: "shop",
+        client: "client",
+        key: event.device_id,
+        door: Door::Track,
+        control_offset: 0,
+        enrichment: Enrichment {
+            country: "SE",
+            place_micros: Some((59_330_000, 18_070_000)),
+            ..Enrichment::default()
+        },
+    };
+    head.append_to(event, 0, out);
 }

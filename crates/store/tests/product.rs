@@ -1,0 +1,154 @@
+//! Product events, as rows that keep what the SDK sent and what the door looked up.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, UInt64Type};
+use fulmar_event::{Records, Texts, TrackView, encode_texts};
+use fulmar_log::Topic;
+use fulmar_store::{Table, TableReader, quarantine};
+use support::{Folder, Open, track};
+
+/// The table's rows: each column as text, by name.
+fn rows(open: &Open, table: Table) -> Vec<BTreeMap<&'static str, String>> {
+    let mut rows = Vec::new();
+    for file in open.lake.snapshot().files(table) {
+        let mut reader = TableReader::open_all(table, &file.path).unwrap();
+        while let Some(columns) = reader.next_columns(table).unwrap() {
+            for row in 0..columns[0].len() {
+                let named = table.columns().iter().zip(&columns);
+                rows.push(
+                    named
+                        .map(|(spec, column)| (spec.name, shown(column.as_ref(), row)))
+                        .collect(),
+                );
+            }
+        }
+    }
+    rows
+}
+
+fn shown(column: &dyn Array, row: usize) -> String {
+    use arrow_schema::DataType;
+    let texts = |array: &dyn Array| -> Vec<String> {
+        let texts = array.as_string::<i32>().iter();
+        texts.map(|text| text.unwrap().to_owned()).collect()
+    };
+    match column.data_type() {
+        DataType::Utf8 => column.as_string::<i32>().value(row).to_owned(),
+        DataType::Dictionary(..) => {
+            let codes = column.as_dictionary::<arrow_array::types::Int32Type>();
+            texts(codes.values())[codes.keys().value(row) as usize].clone()
+        }
+        DataType::Map(..) => {
+            let entries = column.as_map().value(row);
+            let (keys, values) = (texts(entries.column(0)), texts(entries.column(1)));
+            let pairs = keys.iter().zip(&values);
+            let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
+            pairs.join(" ")
+        }
+        DataType::List(_) => texts(&column.as_list::<i32>().value(row)).join(" "),
+        DataType::Float32 => column.as_primitive::<Float32Type>().value(row).to_string(),
+        DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).to_string(),
+        _ => String::new(),
+    }
+}
+
+#[test]
+fn what_was_sent_stands_in_the_row_in_a_block_and_in_a_day() {
+    let folder = Folder::new();
+    let mut open = folder.open();
+    let groups = encode_texts(["org_1", "team_2"]);
+    let sent = TrackView {
+        name: "revenue",
+        properties: br#"{"plan":"pro","nested":{"a":[1,2]}}"#,
+        groups: Texts::new(&groups),
+        device_id: "device-1",
+        session_id: "session-1",
+        path: "/a",
+        query: "utm_source=news",
+        revenue: 1_999,
+        ..TrackView::default()
+    };
+    let mut records = Records::new();
+    // Old rows would go with the compaction.
+    let now_ms = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as i64;
+    track("event-0001", now_ms, &sent, &mut records);
+    track("event-0001", now_ms, &sent, &mut records);
+    let plain = TrackView {
+        name: "plain",
+        profile_id: "u1",
+        ..TrackView::default()
+    };
+    track("event-0002", now_ms + 1, &plain, &mut records);
+    open.append(records);
+    open.fold_all();
+    for compacted in [false, true] {
+        if compacted {
+            open.lake.compact_now().unwrap();
+        }
+        let rows = rows(&open, Table::Events);
+        assert_eq!(rows.len(), 2);
+        let expected = [
+            ("event_id", "event-0001"),
+            ("name", "revenue"),
+            ("client_id", "client"),
+            // The device stands for a profile that nobody named.
+            ("profile_id", "device-1"),
+            ("session_id", "session-1"),
+            ("groups", "org_1 team_2"),
+            ("path", "/a"),
+            ("revenue", "1999"),
+            (
+                "properties",
+                "plan=pro nested.a.0=1 nested.a.1=2 __query.utm_source=news",
+            ),
+            ("country", "SE"),
+            ("latitude", "59.33"),
+            ("longitude", "18.07"),
+        ];
+        for (column, value) in expected {
+            assert_eq!(rows[0][column], value, "{column}, compacted: {compacted}");
+        }
+        let plain = &rows[1];
+        let found = (plain["profile_id"].as_str(), plain["properties"].as_str());
+        assert_eq!(found, ("u1", ""));
+    }
+}
+
+#[test]
+fn properties_that_no_map_can_hold_are_set_aside_and_leave_no_id() {
+    let folder = Folder::new();
+    let mut open = folder.open();
+    let mut records = Records::new();
+    let wide: Vec<String> = (0..=1_000).map(|n| format!("\"{n}\":{n}")).collect();
+    let wide = format!("{{{}}}", wide.join(","));
+    let sent = TrackView {
+        name: "wide",
+        properties: wide.as_bytes(),
+        device_id: "device-1",
+        ..TrackView::default()
+    };
+    track("event-0001", 1_000, &sent, &mut records);
+    let mended = TrackView {
+        properties: b"",
+        ..sent
+    };
+    track("event-0002", 1_000, &mended, &mut records);
+    open.append(records);
+    open.fold_all();
+    let refused = quarantine::list(&open.log.journal(Topic::Quarantine), 10).unwrap();
+    assert_eq!((refused.len(), refused[0].offset), (1, 0));
+    assert_eq!(refused[0].reason, "unstorable");
+    let mut records = Records::new();
+    track("event-0001", 1_000, &mended, &mut records);
+    open.append(records);
+    open.fold_all();
+    assert_eq!(open.offsets(Table::Events), [1, 2]);
+}
