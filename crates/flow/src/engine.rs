@@ -28,7 +28,7 @@ pub(crate) enum Step {
     /// A block was committed, or a loss passed: the position has moved.
     Moved,
     /// Not enough for a block. Ask again when the log's end reaches `end`, or at `due_ms`
-    /// (milliseconds since the epoch; none while the open block is empty).
+    /// (milliseconds since the epoch; none while nothing is read and nothing open).
     Waiting { end: u64, due_ms: Option<i64> },
 }
 
@@ -222,14 +222,10 @@ impl Engine {
             }
         }
         if self.open.chunks.is_empty() {
-            let waiting = Step::Waiting {
-                end: position + 1,
-                due_ms: None,
+            return match self.open.gap_to {
+                Some(to) => Ok(Plan::Gap { to }),
+                None => self.idle(now_ms),
             };
-            return Ok(self
-                .open
-                .gap_to
-                .map_or(Plan::Wait(waiting), |to| Plan::Gap { to }));
         }
         let due_ms = self.open.oldest_ms.saturating_add(self.limits.age_ms);
         closes |= self.is_full() || position < cut_to || now_ms >= due_ms;
@@ -240,6 +236,19 @@ impl Engine {
         Ok(Plan::Wait(Step::Waiting {
             end,
             due_ms: Some(due_ms),
+        }))
+    }
+
+    /// Nothing is there to read: time goes on by ticks alone, and only while something is due
+    /// some day (F2). One tick is enough: its block moves the fold's time past what was due.
+    fn idle(&self, now_ms: i64) -> std::result::Result<Plan, FoldError> {
+        let due_ms = self.fold.next_due_ms();
+        if due_ms.is_some_and(|due_ms| due_ms <= now_ms) {
+            self.input.tick().map_err(read_error)?;
+        }
+        Ok(Plan::Wait(Step::Waiting {
+            end: self.position() + 1,
+            due_ms,
         }))
     }
 

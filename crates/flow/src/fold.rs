@@ -31,6 +31,13 @@ pub trait Fold: Send + 'static {
 
     /// The block's batch is committed and synced; memory may now follow.
     fn committed(&mut self, name: &BlockName);
+
+    /// The log's time at which the fold has something to do without any record: when it has
+    /// passed by the wall clock and no record came, the runtime appends a tick (F2), an empty
+    /// record, which the fold counts in [`BlockCounts::ticks`]. None while nothing is open.
+    fn next_due_ms(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// What became of the records of a block; the sum is the number of its records (I8).
@@ -44,13 +51,16 @@ pub struct BlockCounts {
     pub quarantined: u64,
     /// Records dropped, by reason (`bot`, `filter`, `expired`, `damage`).
     pub dropped: BTreeMap<&'static str, u64>,
+    /// Ticks: they stand in no table and no ledger (F2).
+    pub ticks: u64,
 }
 
 impl BlockCounts {
     /// The sum of all counts.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.stored + self.repeats + self.quarantined + self.dropped.values().sum::<u64>()
+        let dropped = self.dropped.values().sum::<u64>();
+        self.stored + self.repeats + self.quarantined + dropped + self.ticks
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use fulmar_log::{Chunk, Journal, LogError};
+use fulmar_log::{Chunk, Journal, LogError, Records};
 
 /// One topic of the log, as its readers see it: only what is synced (L2).
 pub(crate) trait Input: Send + Sync + 'static {
@@ -17,6 +17,8 @@ pub(crate) trait Input: Send + Sync + 'static {
     /// Records from `from` on, about `bytes_max` bytes of them, or a gap that an operator gave
     /// up (L1); none at the end.
     fn read(&self, from: u64, bytes_max: usize) -> Result<Option<Chunk>, LogError>;
+    /// Appends an empty record, so that the log's time moves on (F2); returns once it is synced.
+    fn tick(&self) -> Result<(), LogError>;
     /// Everything before `position` has its durable result in this fold (L3, I6).
     fn release(&self, fold: &str, position: u64);
 }
@@ -40,6 +42,12 @@ impl Input for Journal {
 
     fn read(&self, from: u64, bytes_max: usize) -> Result<Option<Chunk>, LogError> {
         Journal::read(self, from, bytes_max)
+    }
+
+    fn tick(&self) -> Result<(), LogError> {
+        let mut tick = Records::new();
+        tick.push(0, b"");
+        self.append_blocking(tick).map(drop)
     }
 
     fn release(&self, fold: &str, position: u64) {

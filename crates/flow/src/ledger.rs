@@ -10,7 +10,7 @@ use crate::state::{State, StateBatch};
 /// with the position, and the backlog is derived from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Ledger {
-    /// Records that the log took: its end.
+    /// Records that the log took: its end, without the ticks (F2).
     pub logged: u64,
     /// Rows in tables, also those that retention has removed since.
     pub stored: u64,
@@ -43,7 +43,7 @@ impl Ledger {
             });
         }
         Ok(Ledger {
-            logged: log_end,
+            logged: log_end - progress.ticks,
             stored: progress.stored - moved,
             repeats: progress.repeats + moved,
             quarantined: progress.quarantined,

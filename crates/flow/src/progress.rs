@@ -26,6 +26,8 @@ pub(crate) struct Progress {
     pub repeats: u64,
     pub quarantined: u64,
     pub dropped: BTreeMap<String, u64>,
+    #[serde(default)]
+    pub ticks: u64,
 }
 
 impl Progress {
@@ -38,6 +40,7 @@ impl Progress {
             repeats: 0,
             quarantined: 0,
             dropped: BTreeMap::new(),
+            ticks: 0,
         }
     }
 
@@ -53,6 +56,7 @@ impl Progress {
         after.stored += counts.stored;
         after.repeats += counts.repeats;
         after.quarantined += counts.quarantined;
+        after.ticks += counts.ticks;
         for (reason, count) in &counts.dropped {
             *after.dropped.entry((*reason).to_owned()).or_default() += count;
         }
@@ -70,7 +74,7 @@ impl Progress {
     /// Whether the counts account for every offset before the position (I8).
     pub fn balances(&self) -> bool {
         let dropped: u64 = self.dropped.values().sum();
-        self.position == self.stored + self.repeats + self.quarantined + dropped
+        self.position == self.stored + self.repeats + self.quarantined + dropped + self.ticks
     }
 
     /// Puts it into the batch of its block and ends the block's boundary.

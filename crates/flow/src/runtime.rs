@@ -1,7 +1,4 @@
 //! The thread of a fold: waits, retries, and lets the engine do one step after another.
-//!
-//! Ticks (F2) will enter here, as a further reason for the engine to be asked: the log's reader
-//! meets them between records.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

@@ -24,6 +24,8 @@ pub(crate) struct Tape {
     pub damage: Mutex<Option<(Range<u64>, bool)>>,
     /// Reads that still fail in a way that passes.
     pub failing_reads: Mutex<u32>,
+    /// When ticks are appended.
+    pub ticks_at_ms: Mutex<i64>,
     state: Arc<State>,
 }
 
@@ -40,6 +42,7 @@ impl Tape {
             start,
             damage: Mutex::new(None),
             failing_reads: Mutex::new(0),
+            ticks_at_ms: Mutex::new(0),
             state: Arc::clone(state),
         })
     }
@@ -118,6 +121,12 @@ impl Input for Tape {
             rest.push(record.partition, record.bytes);
         }
         Ok(Some(Chunk::of_frame(rest, from, *time_ms)))
+    }
+
+    fn tick(&self) -> Result<(), LogError> {
+        let time_ms = *self.ticks_at_ms.lock().unwrap();
+        self.append(time_ms, &[""]);
+        Ok(())
     }
 
     fn release(&self, fold: &str, position: u64) {

@@ -18,6 +18,14 @@ pub struct Record<'a> {
     pub bytes: &'a [u8],
 }
 
+impl Record<'_> {
+    /// Whether it is a tick (F2): without bytes, it only moves the log's time on.
+    #[must_use]
+    pub fn is_tick(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
 /// Where one frame's records stand in the chunk's buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameSpan {

@@ -23,8 +23,6 @@ pub(crate) enum Kind {
     Records = 1,
     /// No records: says that all before it is synced (L1).
     Seal = 2,
-    /// No records: moves the journal's time (F2).
-    Tick = 3,
 }
 
 /// A header, decoded.
@@ -98,7 +96,6 @@ impl FrameHeader {
         let kind = match bytes[4] {
             1 => Kind::Records,
             2 => Kind::Seal,
-            3 => Kind::Tick,
             _ => return Err("a frame of unknown kind"),
         };
         let header = FrameHeader {

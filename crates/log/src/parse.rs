@@ -33,7 +33,7 @@ impl Parse<'_> {
         let mut payload_bytes = 0;
         loop {
             let rest = &self.buffer[self.at..];
-            // Seals and ticks behind the last record need not be looked at.
+            // Seals behind the last record need not be looked at.
             let is_full = !self.frames.is_empty() && payload_bytes >= self.payload_bytes_max;
             if is_full || self.offset >= limit_offset {
                 return Stop::Full;

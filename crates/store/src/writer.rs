@@ -121,7 +121,12 @@ impl Fold for Writer {
         let mut refused = Vec::new();
         // Product events become rows once it is known which are new: repeats extend no session.
         let mut tracks = Vec::new();
+        let mut ticks = 0;
         for record in block.records() {
+            if record.is_tick() {
+                ticks += 1;
+                continue;
+            }
             match self.rows.add(&record, &self.repeats) {
                 Ok(Table::Events) => tracks.push((record, self.rows.identities.len() - 1)),
                 Ok(_) => {}
@@ -153,6 +158,7 @@ impl Fold for Writer {
             stored,
             repeats: known,
             quarantined: refused.len() as u64,
+            ticks,
             ..BlockCounts::default()
         })
     }

@@ -53,6 +53,22 @@ fn every_record_ends_as_a_row_a_repeat_or_in_quarantine() {
 }
 
 #[test]
+fn a_tick_is_in_no_table_no_quarantine_and_no_ledger() {
+    let folder = Folder::new();
+    let mut records = Records::new();
+    records.push(0, b"");
+    logon("agent-1", "event-0001", 1_000, &mut records);
+    let open = folder.open();
+    open.append(records);
+    let open = open.run_to_the_end();
+    assert_eq!(open.offsets(Table::SecurityEvents), [1]);
+    assert_eq!(open.log.journal(Topic::Quarantine).end(), 0);
+    let ledger = Ledger::read(&open.state, "writer", 2).unwrap();
+    assert!(ledger.balances());
+    assert_eq!((ledger.logged, ledger.stored), (1, 1));
+}
+
+#[test]
 fn a_repeat_is_known_after_a_restart_and_a_quarantined_id_is_not_taken() {
     let folder = Folder::new();
     let mut open = folder.open();

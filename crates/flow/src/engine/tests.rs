@@ -218,6 +218,80 @@ fn a_fold_that_is_new_to_an_old_log_names_what_is_gone() {
 }
 
 /// An engine over another log than the one that its state is of.
+/// Has something due a second after each word; a tick at that time or later settles it.
+#[derive(Default)]
+struct Alarm {
+    due_ms: Option<i64>,
+    rung: Arc<std::sync::Mutex<Vec<i64>>>,
+}
+
+impl Fold for Alarm {
+    fn name(&self) -> &'static str {
+        "alarm"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn fold(
+        &mut self,
+        block: &Block,
+        _batch: &mut StateBatch,
+    ) -> std::result::Result<BlockCounts, FoldError> {
+        let mut counts = BlockCounts::default();
+        for record in block.records() {
+            let time_ms = record.append_time_ms;
+            if self.due_ms.is_some_and(|due_ms| due_ms <= time_ms) {
+                self.due_ms = None;
+                self.rung.lock().unwrap().push(time_ms);
+            }
+            if record.bytes.is_empty() {
+                counts.ticks += 1;
+            } else {
+                counts.stored += 1;
+                self.due_ms = Some(time_ms + 1_000);
+            }
+        }
+        Ok(counts)
+    }
+
+    fn committed(&mut self, _name: &BlockName) {}
+
+    fn next_due_ms(&self) -> Option<i64> {
+        self.due_ms
+    }
+}
+
+#[test]
+fn time_goes_on_by_one_tick_when_something_is_due_and_nothing_comes() {
+    let bed = Bed::new();
+    let alarm = Alarm::default();
+    let rung = Arc::clone(&alarm.rung);
+    let (tape, state) = (Arc::clone(&bed.tape), Arc::clone(&bed.state));
+    let mut engine = Engine::new(Box::new(alarm), tape, state, LIMITS).unwrap();
+    let waiting = |end, due_ms| Step::Waiting { end, due_ms };
+    assert_eq!(engine.step(9_000_000, 0).unwrap(), waiting(1, None));
+    assert_eq!(bed.tape.end(), 0, "nothing is open: no tick");
+    bed.tape.append(5_000, &["a"]);
+    assert_eq!(engine.step(6_000, 0).unwrap(), Step::Moved);
+    // Due at 6,000, which has come.
+    assert_eq!(engine.step(5_999, 0).unwrap(), waiting(2, Some(6_000)));
+    assert_eq!(bed.tape.end(), 1);
+    *bed.tape.ticks_at_ms.lock().unwrap() = 6_001;
+    assert_eq!(engine.step(6_001, 0).unwrap(), waiting(2, Some(6_000)));
+    assert_eq!(bed.tape.end(), 2, "the tick is a record of the log");
+    // While it is not folded no second one is appended.
+    assert_eq!(engine.step(6_002, 0).unwrap(), waiting(5, Some(7_001)));
+    assert_eq!(engine.step(7_001, 0).unwrap(), Step::Moved);
+    assert_eq!(*rung.lock().unwrap(), [6_001]);
+    assert_eq!(engine.step(9_000_000, 0).unwrap(), waiting(3, None));
+    assert_eq!(bed.tape.end(), 2);
+    let ledger = Ledger::read(&bed.state, "alarm", 2).unwrap();
+    assert!(ledger.balances());
+    assert_eq!((ledger.logged, ledger.stored, ledger.backlog), (1, 1, 0));
+}
+
 fn engine_on(bed: &Bed, tape: Arc<Tape>) -> Result<Engine> {
     let (dir, state) = (bed.dir.path().to_path_buf(), Arc::clone(&bed.state));
     let scribe = Box::new(Scribe {

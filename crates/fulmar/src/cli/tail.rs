@@ -44,7 +44,7 @@ impl TailArgs {
         loop {
             match reader.next(READ_BYTES)? {
                 Some(chunk) => {
-                    for record in &chunk {
+                    for record in chunk.iter().filter(|record| !record.is_tick()) {
                         print_line(&row(&record).to_string())?;
                     }
                 }
@@ -82,7 +82,20 @@ fn row(record: &Record<'_>) -> Value {
             row["user"] = json!(body.user_name);
             row["raw_record"] = json!(body.raw_record);
         }
-        _ => {}
+        Body::Track(body) => {
+            row["type"] = json!(body.name);
+            row["device"] = json!(body.device_id);
+            row["session"] = json!(body.session_id);
+            let text = std::str::from_utf8(body.properties).unwrap_or_default();
+            let properties: Option<Box<RawValue>> = serde_json::from_str(text).ok();
+            row["properties"] = json!(properties);
+        }
+        Body::Bot(body) => row["type"] = json!(format!("bot {}", body.name)),
+        Body::Replay(body) => {
+            row["type"] = json!("replay");
+            row["session"] = json!(body.session_id);
+        }
+        Body::Profile(_) | Body::None => {}
     }
     row
 }

@@ -246,6 +246,9 @@ fn gather_log(
     let passed = subject.ranges(Topic::Quarantine).collect();
     let quarantined = gather::quarantined(&subject.log, passed)?;
     gather::log(&mut reader(subject, log), subject.to, |record| {
+        if record.is_tick() {
+            return Ok(());
+        }
         let aside = quarantined.binary_search(&record.offset).is_ok();
         let (identity, met) = gather::of_record(record, aside, &subject.retention);
         Ok(spill.add(identity, met)?)
