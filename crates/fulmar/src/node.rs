@@ -92,6 +92,8 @@ impl Node {
         lost: LostControl,
     ) -> Result<Self, Failure> {
         data.claim()?;
+        // What queries of a killed process left behind.
+        fulmar_store::query::remove_spills(data.root());
         // The state first: what folds have committed is a witness of how far the log was synced.
         let state = Arc::new(open_state(&data)?);
         let copy = saved_registry::load(&state)?;

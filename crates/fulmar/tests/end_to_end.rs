@@ -157,7 +157,11 @@ fn killed_and_started_again_it_has_everything_that_it_acknowledged() {
         folder.data().join("addresses.json").exists(),
         "a kill leaves the file"
     );
+    // As a query that was killed with the server leaves it.
+    let spill = folder.data().join("spill/4711-0");
+    std::fs::create_dir_all(&spill).unwrap();
     let running = folder.serve(&[]);
+    assert!(!spill.exists());
     assert_eq!(
         rows(&folder, "select count(*) n from security_events"),
         json!([{"n": 500}])

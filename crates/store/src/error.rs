@@ -91,6 +91,18 @@ pub enum StoreError {
     Stopped,
 }
 
+impl StoreError {
+    /// Whether a file is gone or holds other bytes than the list says. What else keeps a file
+    /// from being read (too many open ones, a failing device) may pass.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            StoreError::Mismatch { .. } => true,
+            StoreError::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+}
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, StoreError>;
 

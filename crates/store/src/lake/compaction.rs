@@ -213,6 +213,9 @@ impl Shared {
         for file in job.runs.iter().flatten() {
             self.check_stop()?;
             if let Err(error) = file.entry.contents().check(&file.path) {
+                if !error.is_damage() {
+                    return Err(error);
+                }
                 error!(%error, table = job.table.name(), "a file of the lake is damaged; \
                     `fulmar lake check` lists all such files");
                 hold(&self.damaged).insert(file.path.to_path_buf());
@@ -224,8 +227,8 @@ impl Shared {
 
     /// The list without the files that are known to be damaged.
     fn sound_list(&self) -> Arc<FileList> {
-        let damaged = hold(&self.damaged);
         let list = self.list();
+        let damaged = hold(&self.damaged);
         if damaged.is_empty() {
             return list;
         }

@@ -186,6 +186,19 @@ pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Shared {
+    /// Uncompacted files of the table that has most, without the damaged.
+    fn blocks_to_merge(&self, list: &FileList) -> usize {
+        let damaged = hold(&self.damaged);
+        let blocks = |table| {
+            let files = list.of(table).iter();
+            let to_merge = files.filter(|f| !f.entry.compacted() && !damaged.contains(&*f.path));
+            to_merge.count()
+        };
+        Table::ALL.into_iter().map(blocks).max().unwrap_or(0)
+    }
+}
+
 impl Lake {
     /// The committed files of this moment; they stay on disk while it is held.
     pub fn snapshot(&self) -> Snapshot {
@@ -251,14 +264,10 @@ impl Lake {
         });
     }
 
-    /// Uncompacted files of the table that has most.
+    /// Uncompacted files of the table that has most. Damaged ones, which compaction leaves
+    /// alone, do not count: else enough of them would stop the writer.
     pub fn uncompacted_files(&self) -> usize {
-        let list = self.shared.list();
-        Table::ALL
-            .into_iter()
-            .map(|table| list.blocks(table))
-            .max()
-            .unwrap_or(0)
+        self.shared.blocks_to_merge(&self.shared.list())
     }
 
     /// Waits until each table is below its bound of uncompacted files (F6).
@@ -266,7 +275,7 @@ impl Lake {
     pub fn wait_for_room(&self, wait: Duration) -> bool {
         let shared = &self.shared;
         let bound = shared.config.uncompacted_files_max;
-        let has_room = |list: &FileList| Table::ALL.into_iter().all(|t| list.blocks(t) < bound);
+        let has_room = |list: &FileList| shared.blocks_to_merge(list) < bound;
         let mut list = hold(&shared.list);
         if has_room(&list) {
             return true;

@@ -66,6 +66,11 @@ impl Shared {
             new.iter()
                 .filter_map(|file| Some((file.table, file.entry.day?))),
         );
+        let mut damaged = hold(&self.damaged);
+        old.iter().for_each(|file| {
+            damaged.remove(&*file.path);
+        });
+        drop(damaged);
         self.change_list(|list| {
             for file in old {
                 let of_table = list.of_mut(file.table);

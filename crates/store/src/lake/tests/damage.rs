@@ -87,3 +87,42 @@ fn a_file_without_a_checksum_is_still_read_and_is_counted() {
     test.lake.compact_now().unwrap();
     assert_eq!(test.lake.check().without_checksum, 0);
 }
+
+#[test]
+fn damaged_files_neither_stop_the_writer_nor_outlive_their_rows() {
+    let mut test = TestLake::new();
+    for _ in 0..UNCOMPACTED_FILES_MAX {
+        test.write(&[("p", "s", "a", DAY_MS)], true);
+    }
+    for file in test.lake.snapshot().files(TABLE) {
+        flip(&file.path, 9);
+    }
+    test.lake.compact_now().unwrap_err();
+    assert_eq!(
+        test.lake.stats().damaged_files,
+        UNCOMPACTED_FILES_MAX as u64
+    );
+    assert!(test.lake.wait_for_room(Duration::ZERO));
+    // The day after a year: their rows are past their time, and so are they.
+    test.pass(366 * DAY_MS);
+    test.lake.compact_now().unwrap();
+    assert_eq!(test.lake.stats().damaged_files, 0);
+    assert_eq!(test.lake.check().files, 0);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_for_now_is_not_damaged() {
+    let mut test = TestLake::new();
+    test.write(&[("p", "s", "a", DAY_MS)], true);
+    test.write(&[("p", "s", "b", DAY_MS)], true);
+    let file = Arc::clone(&test.lake.snapshot().files(TABLE)[0]);
+    let aside = file.path.with_extension("aside");
+    std::fs::rename(&*file.path, &aside).unwrap();
+    // A link to itself can be opened by nobody: an error that is no missing file.
+    std::os::unix::fs::symlink(&*file.path, &*file.path).unwrap();
+    test.lake.compact_now().unwrap_err();
+    assert_eq!(test.lake.stats().damaged_files, 0);
+    std::fs::rename(&aside, &*file.path).unwrap();
+    test.lake.compact_now().unwrap();
+    assert_eq!(test.rows().len(), 2);
+}
