@@ -117,6 +117,13 @@ fn a_table_file_that_changed_or_is_gone_is_damage_and_is_named() {
             let named = ran.stdout.contains(name) && ran.stdout.contains(said);
             assert!(named, "{args:?}, {said}: {}", ran.stdout);
         }
+        // Receipts and log are compared all the same: what only this file
+        // may hold is counted apart, and nothing is said to be lost.
+        let ran = folder.run(&["verify", "--receipts", &receipts, "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let counts = ["in_damaged_files", "logged"].map(|name| &report[name]);
+        assert_eq!(counts, [200, 200], "{said}");
+        assert_eq!(report["lost"]["count"], 0, "{said}");
     }
     std::fs::write(&path, &whole).unwrap();
     folder.done(&["verify", "--receipts", &receipts]);
@@ -145,7 +152,7 @@ fn a_record_that_cannot_be_stored_is_neither_lost_nor_stored() {
         (&200.into(), &"events".into())
     );
     let id = listed[0]["id"].to_string();
-    let shown = folder.json(&["quarantine", "show", &id]);
+    let shown = folder.json(&["quarantine", "show", &id, "--json"]);
     assert_eq!(shown["original_hex"], "ffff206e6f206576656e74");
     // Replayed it is a new record, which ends there again.
     folder.done(&["quarantine", "replay", &id]);

@@ -33,6 +33,9 @@ enum ConfigCommand {
     Check {
         #[command(flatten)]
         source: ConfigSource,
+        /// Print JSON: the problems, none when it is sound.
+        #[arg(long)]
+        json: bool,
     },
     /// Print the reference of every key as Markdown.
     Reference,
@@ -65,8 +68,13 @@ impl ConfigArgs {
                     false => print_line(&as_toml(config.settings())),
                 }
             }
-            ConfigCommand::Check { source } => {
-                Config::load(source.config.as_deref(), &source.set)?;
+            ConfigCommand::Check { source, json } => {
+                let settings = Config::read(source.config.as_deref(), &source.set);
+                if json {
+                    let problems = Config::problems(settings.clone());
+                    print_json(&json!({ "problems": problems }))?;
+                }
+                Config::check(settings)?;
                 note("the configuration is sound");
                 Ok(Exit::Done)
             }

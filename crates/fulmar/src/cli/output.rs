@@ -44,6 +44,15 @@ pub fn print_table(rows: &Value, columns: &[&str]) -> Outcome {
     print_line(&layout(&cells))
 }
 
+/// Prints one object, a line for each member.
+pub fn print_members(object: &Value) -> Outcome {
+    let members = object.as_object().into_iter().flatten();
+    let cells: Vec<Vec<String>> = members
+        .map(|(name, value)| vec![name.clone(), cell(value)])
+        .collect();
+    print_line(&layout(&cells))
+}
+
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),

@@ -1,12 +1,13 @@
 //! `fulmar lake` and `fulmar quarantine`.
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 
-use super::output::{note, print_json, print_table};
+use super::output::{note, print_json, print_line, print_members, print_table};
 use crate::admin::{LakeRequest, QuarantineRequest};
 use crate::exit::{Exit, Outcome};
-use crate::node::ask;
-use crate::place::PlaceArgs;
+use crate::node::{ask, block_on};
+use crate::place::{Place, PlaceArgs};
 
 /// The tables' files.
 #[derive(Args, Debug)]
@@ -30,11 +31,23 @@ enum LakeCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Merge all that can be merged, now.
-    Compact,
+    /// Store what is durable now, then merge all that can be merged.
+    Compact {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Read every listed file; exit code 10 when one is damaged.
-    Check,
+    Check {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
+
+/// Longest wait for the writer before a compaction, in milliseconds: a block is stored in far
+/// less, and a writer that stands still must not keep the rest from being merged.
+const STORE_WAIT_MS: u64 = 30_000;
 
 impl LakeArgs {
     /// Runs the command.
@@ -57,16 +70,55 @@ impl LakeArgs {
                     false => print_table(&answer["files"], &columns),
                 }
             }
-            LakeCommand::Compact => {
-                print_json(&ask(&self.place, "lake", &LakeRequest::Compact {})?)
-            }
-            LakeCommand::Check => {
-                let answer = ask(&self.place, "lake", &LakeRequest::Check {})?;
-                print_json(&answer)?;
-                let sound = answer["problems"].as_array().is_some_and(Vec::is_empty);
-                Ok(if sound { Exit::Done } else { Exit::Damage })
+            LakeCommand::Compact { json } => self.compact(json),
+            LakeCommand::Check { json } => self.check(json),
+        }
+    }
+
+    fn compact(&self, json: bool) -> Outcome {
+        if let Place::Server(client) = self.place.resolve()? {
+            let wait = json!({ "wait_ms": STORE_WAIT_MS });
+            let reached = block_on(client.post_json("/v1/admin/drain", &wait))??;
+            if reached["stored"] != json!(true) {
+                note("the writer has not stored all yet: what it has is merged");
             }
         }
+        let answer = ask(&self.place, "lake", &LakeRequest::Compact {})?;
+        if json {
+            return print_json(&answer);
+        }
+        print_line(&format!(
+            "{} merges of {} rows: {} files became {}; {} rows removed as repeats, {} for their age",
+            answer["merges"],
+            answer["rows"],
+            answer["files_before"],
+            answer["files_after"],
+            answer["repeats_removed"],
+            answer["rows_expired"],
+        ))
+    }
+
+    fn check(&self, json: bool) -> Outcome {
+        let answer = ask(&self.place, "lake", &LakeRequest::Check {})?;
+        let problems = answer["problems"].as_array().map_or(&[][..], Vec::as_slice);
+        if json {
+            print_json(&answer)?;
+        } else {
+            for problem in problems.iter().filter_map(Value::as_str) {
+                print_line(problem)?;
+            }
+            print_line(&format!(
+                "{} files with {} rows and {} bytes read, {} of them damaged",
+                answer["files"],
+                answer["rows"],
+                answer["bytes"],
+                problems.len(),
+            ))?;
+        }
+        Ok(match problems.is_empty() {
+            true => Exit::Done,
+            false => Exit::Damage,
+        })
     }
 }
 
@@ -98,6 +150,9 @@ enum QuarantineCommand {
     Show {
         /// Its id, as the list shows it.
         id: u64,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Append the original bytes to the log again.
     Replay {
@@ -130,11 +185,13 @@ impl QuarantineArgs {
                     &["id", "time", "topic", "offset", "reason", "detail", "bytes"],
                 )
             }
-            QuarantineCommand::Show { id } => print_json(&ask(
-                &self.place,
-                "quarantine",
-                &QuarantineRequest::Show { id },
-            )?),
+            QuarantineCommand::Show { id, json } => {
+                let shown = ask(&self.place, "quarantine", &QuarantineRequest::Show { id })?;
+                match json {
+                    true => print_json(&shown),
+                    false => print_members(&shown),
+                }
+            }
             QuarantineCommand::Replay { ids } => {
                 for id in ids {
                     let request = QuarantineRequest::Replay { id };

@@ -201,6 +201,12 @@ fn text(report: &Report) -> String {
             tally.expired,
             report.given_up,
         ));
+        if tally.hidden > 0 {
+            lines.push(format!(
+                "hidden    {} rows may be in the damaged files, and are nowhere else",
+                tally.hidden
+            ));
+        }
         for (word, finding) in [
             ("lost", &report.lost),
             ("doubled", &report.doubled),

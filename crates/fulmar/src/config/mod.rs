@@ -42,6 +42,11 @@ impl Config {
     /// # Errors
     /// Every problem, one a line, exit code 64.
     pub fn load(file: Option<&Path>, flags: &[(String, String)]) -> Result<Self, Failure> {
+        Self::check(Self::read(file, flags))
+    }
+
+    /// Reads the file, the environment and the flags; problems are in the settings.
+    pub fn read(file: Option<&Path>, flags: &[(String, String)]) -> Settings {
         let mut settings = Settings::defaults();
         if let Some(path) = file {
             match std::fs::read_to_string(path) {
@@ -55,19 +60,24 @@ impl Config {
         for (name, text) in flags {
             settings.add_flag(name, text);
         }
-        Self::check(settings)
+        settings
+    }
+
+    /// Every problem of the settings and between them.
+    pub fn problems(mut settings: Settings) -> Vec<String> {
+        let mut problems = std::mem::take(&mut settings.problems);
+        rules::check(&Self { settings }, &mut problems);
+        problems
     }
 
     /// Checks what single values cannot show.
     ///
     /// # Errors
     /// Every problem of the settings and between them, one a line, exit code 64.
-    pub fn check(mut settings: Settings) -> Result<Self, Failure> {
-        let mut problems = std::mem::take(&mut settings.problems);
-        let config = Self { settings };
-        rules::check(&config, &mut problems);
+    pub fn check(settings: Settings) -> Result<Self, Failure> {
+        let problems = Self::problems(settings.clone());
         if problems.is_empty() {
-            return Ok(config);
+            return Ok(Self { settings });
         }
         let count = problems.len();
         let word = if count == 1 { "problem" } else { "problems" };

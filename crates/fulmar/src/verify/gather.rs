@@ -169,9 +169,19 @@ pub struct TableFile {
     pub bytes: u64,
     /// The CRC32C that they are to have; none for a file of a build that took none.
     pub crc32c: Option<u32>,
+    /// Least offset in `events` of its rows.
+    pub offset_min: u64,
+    /// Greatest offset in `events` of its rows.
+    pub offset_max: u64,
 }
 
 impl TableFile {
+    /// Offsets of `events` whose rows it may hold; none for a table of versions.
+    pub fn offsets(&self) -> Option<Range<u64>> {
+        let table = Table::from_name(&self.table)?;
+        (!table.is_versioned()).then(|| self.offset_min..self.offset_max.saturating_add(1))
+    }
+
     /// What keeps the file's rows from being believed; `None` when its bytes are those listed.
     pub fn damage(&self) -> Option<String> {
         let listed = fulmar_store::Contents {

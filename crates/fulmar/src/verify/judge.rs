@@ -44,6 +44,20 @@ pub struct Scope {
     /// Ranges of the log that an operator gave up: what was stored of them before is genuine, and
     /// the log can no longer vouch for it.
     pub given_up: Vec<Range<u64>>,
+    /// Offsets whose rows may stand in a table's file that is damaged: what is not stored
+    /// elsewhere may be there.
+    pub hidden: Vec<Range<u64>>,
+}
+
+impl Scope {
+    /// Whether a damaged file may hold the row of that offset; without one, of an offset that
+    /// the log no longer holds.
+    fn hides(&self, offset: Option<u64>) -> bool {
+        self.hidden.iter().any(|range| match offset {
+            Some(offset) => range.contains(&offset),
+            None => range.start < self.held.start,
+        })
+    }
 }
 
 /// Faults of one kind.
@@ -77,6 +91,8 @@ pub struct Tally {
     pub expired: u64,
     /// Rows of the tables.
     pub stored: u64,
+    /// Identities whose row may stand in a damaged file, and stands nowhere else.
+    pub hidden: u64,
     /// Identities in the receipts.
     pub acknowledged: u64,
     /// Logged or acknowledged, and not stored.
@@ -131,10 +147,14 @@ pub fn judge(identity: Identity, met: &[Met], scope: &Scope, tally: &mut Tally) 
         return;
     }
     match (logged.first(), expired.is_empty()) {
+        (Some(offset), _) if scope.hides(Some(*offset)) => tally.hidden += 1,
         (Some(offset), _) => tally.lost.add(identity, *offset),
         (None, false) => tally.expired += records,
         // Acknowledged, and not even in the log, nor put aside in sight.
-        (None, true) if acknowledged && quarantined == 0 => tally.lost.add(identity, u64::MAX),
+        (None, true) if acknowledged && quarantined == 0 => match scope.hides(None) {
+            true => tally.hidden += 1,
+            false => tally.lost.add(identity, u64::MAX),
+        },
         (None, true) => {}
     }
 }
@@ -156,10 +176,33 @@ mod tests {
                 held: 10..20,
                 end: 25,
                 given_up: vec![17..18, 18..19],
+                hidden: vec![],
             },
             &mut tally,
         );
         tally
+    }
+
+    #[test]
+    fn what_a_damaged_file_may_hold_is_hidden_not_lost() {
+        let scope = |hidden: Range<u64>| Scope {
+            held: 10..20,
+            end: 20,
+            given_up: vec![],
+            hidden: vec![hidden],
+        };
+        let judged = |met: &[Met], hidden: Range<u64>| {
+            let mut tally = Tally::default();
+            judge(ID, met, &scope(hidden), &mut tally);
+            (tally.hidden, tally.lost.count)
+        };
+        assert_eq!(judged(&[Logged { offset: 12 }], 12..14), (1, 0));
+        assert_eq!(judged(&[Logged { offset: 12 }], 13..14), (0, 1));
+        // Of what the log no longer holds, a file that reaches back as far may have the row.
+        assert_eq!(judged(&[Acknowledged], 3..14), (1, 0));
+        assert_eq!(judged(&[Acknowledged], 10..14), (0, 1));
+        let found = [Logged { offset: 12 }, Stored { offset: 12 }];
+        assert_eq!(judged(&found, 12..14), (0, 0));
     }
 
     fn faults(met: &[Met]) -> (u64, u64, u64) {
@@ -275,6 +318,7 @@ mod tests {
             held: 10..20,
             end: 25,
             given_up: Vec::new(),
+            hidden: Vec::new(),
         };
         let mut tally = Tally::default();
         for (id, offset) in [(1, 15), (2, 11), (3, 18)] {

@@ -131,6 +131,7 @@ impl Report {
             "repeats": tally.repeats,
             "quarantined": tally.quarantined,
             "expired": tally.expired,
+            "in_damaged_files": tally.hidden,
             "given_up": self.given_up,
             "lost": finding(&self.lost),
             "doubled": finding(&self.doubled),
@@ -177,8 +178,9 @@ pub fn add_damages<'a>(topics: &mut [TopicReport], known: impl IntoIterator<Item
     }
 }
 
-/// Compares the subject. `topics` is what [`integrity`] found; damage that nobody accepted ends the
-/// comparison, since what it hides cannot be compared.
+/// Compares the subject. `topics` is what [`integrity`] found; damage of the log that nobody
+/// accepted ends the comparison, since what it hides cannot be compared. Of a damaged file of a
+/// table no row is believed: what it may hold is counted apart.
 pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Failure> {
     let log = ReadOnly::open(&subject.log, Topic::Events)?;
     let damages = topics.iter().flat_map(|topic| &topic.damages);
@@ -187,7 +189,8 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
     let hides_records = open
         .iter()
         .any(|damage| damage.topic != Topic::Control && damage.first_offset < damage.end_offset);
-    let files: Vec<String> = subject.files.iter().filter_map(TableFile::damage).collect();
+    let (sound, damaged) = sound_and_damaged(&subject.files);
+    let files = damaged.iter().map(|(_, what)| what.clone()).collect();
     let mut report = Report {
         from: log.start(),
         to: subject.to,
@@ -205,31 +208,47 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
             count: 0,
             first: None,
         },
-        damaged: !open.is_empty() || !files.is_empty(),
+        damaged: !open.is_empty() || !damaged.is_empty(),
         topics,
         files,
     };
-    if hides_records || !report.files.is_empty() {
+    if hides_records {
         return Ok(report);
     }
     let mut spill = Spill::new(&subject.scratch)
         .context(format!("cannot write into {}", subject.scratch.display()))?;
     let given_up = gather_log(subject, &log, &mut spill)?;
     report.given_up = given_up.iter().map(|range| range.end - range.start).sum();
-    gather_rest(subject, &mut spill)?;
+    gather_rest(subject, &sound, &mut spill)?;
 
     let scope = Scope {
         held: log.start()..subject.to,
         end: log.end().max(subject.end),
         given_up,
+        hidden: damaged
+            .iter()
+            .filter_map(|(file, _)| file.offsets())
+            .collect(),
     };
     let mut tally = Tally::default();
     spill.groups(|identity, met| judge::judge(identity, met, &scope, &mut tally))?;
-    report.lost = finding(subject, &tally.lost)?;
-    report.doubled = finding(subject, &tally.doubled)?;
-    report.foreign = finding(subject, &tally.foreign)?;
+    report.lost = finding(subject, &sound, &tally.lost)?;
+    report.doubled = finding(subject, &sound, &tally.doubled)?;
+    report.foreign = finding(subject, &sound, &tally.foreign)?;
     report.tally = Some(tally);
     Ok(report)
+}
+
+/// The files whose bytes are those listed, and the others with what is wrong.
+fn sound_and_damaged(files: &[TableFile]) -> (Vec<&TableFile>, Vec<(&TableFile, String)>) {
+    let (mut sound, mut damaged) = (Vec::new(), Vec::new());
+    for file in files {
+        match file.damage() {
+            None => sound.push(file),
+            Some(what) => damaged.push((file, what)),
+        }
+    }
+    (sound, damaged)
 }
 
 fn reader(subject: &Subject, log: &ReadOnly) -> fulmar_log::Reader {
@@ -255,8 +274,8 @@ fn gather_log(
     })
 }
 
-fn gather_rest(subject: &Subject, spill: &mut Spill) -> Result<(), Failure> {
-    for file in &subject.files {
+fn gather_rest(subject: &Subject, sound: &[&TableFile], spill: &mut Spill) -> Result<(), Failure> {
+    for file in sound {
         gather::table_file(file, |name, offset| {
             Ok(spill.add(name.identity(), Met::Stored { offset })?)
         })?;
@@ -270,21 +289,26 @@ fn gather_rest(subject: &Subject, spill: &mut Spill) -> Result<(), Failure> {
 }
 
 /// Finds the name behind the first identity of a kind, by looking once more.
-fn finding(subject: &Subject, faults: &Faults) -> Result<Finding, Failure> {
+fn finding(subject: &Subject, sound: &[&TableFile], faults: &Faults) -> Result<Finding, Failure> {
     let Some((identity, offset)) = faults.first else {
         return Ok(Finding {
             count: 0,
             first: None,
         });
     };
-    let first = name_of(subject, identity, offset)?;
+    let first = name_of(subject, sound, identity, offset)?;
     Ok(Finding {
         count: faults.count,
         first: Some(first),
     })
 }
 
-fn name_of(subject: &Subject, wanted: Identity, offset: u64) -> Result<Value, Failure> {
+fn name_of(
+    subject: &Subject,
+    sound: &[&TableFile],
+    wanted: Identity,
+    offset: u64,
+) -> Result<Value, Failure> {
     let mut found = None;
     let place = (offset != u64::MAX).then_some(offset);
     let mut look = |name: Name<'_>| {
@@ -298,7 +322,7 @@ fn name_of(subject: &Subject, wanted: Identity, offset: u64) -> Result<Value, Fa
     for path in &subject.receipts {
         gather::receipts(path, &mut look)?;
     }
-    for file in &subject.files {
+    for file in sound {
         gather::table_file(file, |name, _| look(name))?;
     }
     if let Some(offset) = place {
