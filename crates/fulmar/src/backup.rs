@@ -100,10 +100,13 @@ pub fn restore(backup: &DataDir, target: &DataDir) -> Result<Value, Failure> {
         }
     }
     target.claim()?;
+    let missing = [target.pki(), target.keys()].into_iter();
+    let missing: Vec<PathBuf> = missing.filter(|folder| !folder.is_dir()).collect();
     Ok(json!({
         "dir": target.root().display().to_string(),
         "files": count.files,
         "bytes": count.bytes,
+        "missing": missing,
     }))
 }
 

@@ -373,7 +373,11 @@ fn a_backup_under_a_running_server_is_restored_whole() {
     assert!(!folder.path("backup/keys").exists() && !folder.path("backup/pki").exists());
 
     let restored = folder.path("restored").to_str().unwrap().to_owned();
-    folder.done(&["restore", &backup, "--data", &restored]);
+    let ran = folder.run(&["restore", &backup, "--data", &restored]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for missing in ["restored/pki", "restored/keys"] {
+        assert!(ran.stderr.contains(missing), "{}", ran.stderr);
+    }
     assert_eq!(
         folder.run(&["restore", &backup, "--data", &restored]).code,
         Some(64)

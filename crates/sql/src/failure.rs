@@ -1,5 +1,6 @@
 //! What can go wrong with a query, as a code, an exit status and one line of JSON.
 
+use std::collections::BTreeSet;
 use std::io;
 
 /// Why a request has no (whole) answer.
@@ -31,6 +32,19 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Where a table is asked for that does not exist, says which ones do.
+    pub fn naming_tables(self, known: &BTreeSet<String>) -> Failure {
+        match self {
+            Failure::Sql(text)
+                if text.contains("Table with name") && text.contains("does not exist") =>
+            {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                Failure::Sql(format!("{text}\n\nThe tables are {}.", known.join(", ")))
+            }
+            other => other,
+        }
+    }
+
     /// The stable name of the failure, for programs.
     pub fn code(&self) -> &'static str {
         match self {

@@ -22,7 +22,33 @@ use failure::Failure;
 use fence::Watchdog;
 use request::Request;
 
+const HELP: &str = "\
+fulmar-sql runs one statement of SQL over a list of Parquet files, confined. It is the program
+behind `fulmar query`, which is what people want to call.
+
+It takes no arguments: one line of JSON on standard input names the statement, the tables and
+their files, the format and the limits. Rows go to standard output; an error is one line of JSON
+on standard error.
+
+  echo '{\"sql\":\"SELECT 1 AS one\",\"format\":\"json\",\"memory_bytes\":268435456,\"timeout_ms\":10000}' \\
+    | fulmar-sql";
+
 fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        None => {}
+        Some("-h" | "--help") => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Some("-V" | "--version") => {
+            println!("fulmar-sql {}", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
+        Some(other) => {
+            eprintln!("fulmar-sql takes no argument `{other}`: see fulmar-sql --help");
+            return ExitCode::from(64);
+        }
+    }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -65,7 +91,9 @@ fn query(connection: &duckdb::Connection, request: &Request) -> Result<(), Failu
         .filter(|(_, table)| !project || table.project_column.is_some())
         .map(|(name, _)| name.clone())
         .collect();
-    let examined = statement::examine(connection, &request.sql, &known, project)?;
-    database::create_views(connection, request, examined.tables.as_ref())?;
-    answer::print(connection, request, &examined)
+    let answered = statement::examine(connection, &request.sql, &known, project).and_then(|sql| {
+        database::create_views(connection, request, sql.tables.as_ref())?;
+        answer::print(connection, request, &sql)
+    });
+    answered.map_err(|failure| failure.naming_tables(&known))
 }

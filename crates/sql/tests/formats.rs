@@ -2,7 +2,7 @@
 
 mod runner;
 
-use runner::{Lake, error_code, run};
+use runner::{Lake, error_code, error_line, run};
 use serde_json::json;
 
 #[test]
@@ -131,4 +131,27 @@ fn parquet_can_be_read_again() {
     assert_eq!(ids, "e4,e3,e2,e1,e0");
     let explain = run(&lake.request("EXPLAIN FROM messages", "parquet"));
     assert_eq!(error_code(&explain), "statement_refused");
+}
+
+#[test]
+fn a_table_that_is_none_is_answered_with_those_that_are() {
+    let lake = Lake::new();
+    let output = run(&lake.request("SELECT * FROM nothing", "json"));
+    assert_eq!(output.status.code(), Some(2));
+    let line = error_line(&output);
+    assert!(line.contains("The tables are empty, messages."), "{line}");
+}
+
+#[test]
+fn arguments_are_answered_with_what_to_do() {
+    let program = |argument| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_fulmar-sql"));
+        command.arg(argument).output().unwrap()
+    };
+    let help = program("--help");
+    assert_eq!(help.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&help.stdout).contains("fulmar query"));
+    let other = program("SELECT 1");
+    assert_eq!(other.status.code(), Some(64));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("--help"));
 }

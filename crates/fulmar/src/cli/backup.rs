@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::Value;
 
-use super::output::print_json;
+use super::output::{note, print_json};
 use crate::backup::{self, BackupRequest};
 use crate::data_dir::DataDir;
 use crate::exit::Outcome;
@@ -51,6 +52,17 @@ pub struct RestoreArgs {
 impl RestoreArgs {
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        print_json(&backup::restore(&DataDir::new(self.dir), &self.data.dir())?)
+        let restored = backup::restore(&DataDir::new(self.dir), &self.data.dir())?;
+        let missing = restored["missing"].as_array().into_iter().flatten();
+        let missing: Vec<&str> = missing.filter_map(Value::as_str).collect();
+        if !missing.is_empty() {
+            note(format!(
+                "the backup was taken without secrets: put {} there before the first start. \
+                 Without pki/ a start makes a new authority, which none of the agents trusts; \
+                 API keys stay valid, and keys/ held copies of those that a first start made.",
+                missing.join(" and ")
+            ));
+        }
+        print_json(&restored)
     }
 }

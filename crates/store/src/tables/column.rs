@@ -20,7 +20,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::dictionary::DictionaryBuffer;
 pub use super::nested::{Properties, TextList};
-pub use super::optional::{MaybeF32, MaybeFlag, MaybeTime};
+pub use super::optional::{MaybeF32, MaybeFlag, MaybeText, MaybeTime};
 
 /// The name of an enum's value, or the bare number of a value that this build
 /// does not know. Zero has no name: it is stored as the empty string.
@@ -122,7 +122,7 @@ impl TextBuffer {
         &self.bytes[start as usize..self.ends[row] as usize]
     }
 
-    fn gather(&self, order: &[u32]) -> ArrayRef {
+    pub(super) fn gather(&self, order: &[u32]) -> ArrayRef {
         let mut bytes = Vec::with_capacity(self.bytes.len() * order.len() / self.ends.len().max(1));
         let mut offsets = Vec::with_capacity(order.len() + 1);
         offsets.push(0);

@@ -30,8 +30,8 @@ super::declare_table! {
         key: Text = "key",
         /// Whom it is for.
         consumer: Label = "consumer",
-        /// The producer's bytes, as text.
-        data: Text = "data",
+        /// The producer's bytes, as text; null where it sent none.
+        data: MaybeText = "data",
         /// The type of `data`.
         data_content_type: Label = "data_content_type",
         /// Whether `data` is the base64 of binary data.

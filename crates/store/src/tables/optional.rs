@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float32Type, TimestampMillisecondType};
-use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, TimestampMillisecondArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, PrimitiveArray, StringArray, TimestampMillisecondArray,
+};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::column::{ColumnBuffer, ColumnKind, UTC};
+use super::column::{ColumnBuffer, ColumnKind, TextBuffer, UTC};
 
 /// Yes, no, or not asked (null).
 #[derive(Default)]
@@ -59,6 +61,64 @@ impl ColumnBuffer for MaybeFlag {
     }
     fn push_zero(&mut self) {
         self.0.push(None);
+    }
+}
+
+/// Text of many distinct values, or none.
+#[derive(Default)]
+pub struct MaybeText {
+    texts: TextBuffer,
+    present: Vec<bool>,
+}
+
+impl MaybeText {
+    fn array(texts: ArrayRef, present: NullBuffer) -> ArrayRef {
+        let texts = texts.as_string::<i32>().clone();
+        let (offsets, bytes, _) = texts.into_parts();
+        Arc::new(StringArray::new(offsets, bytes, Some(present)))
+    }
+}
+
+impl ColumnKind for MaybeText {
+    type Value<'a> = Option<&'a str>;
+    const NULLABLE: bool = true;
+    const STATISTICS: bool = false;
+    fn data_type() -> DataType {
+        DataType::Utf8
+    }
+    #[inline]
+    fn push(&mut self, value: Option<&str>) {
+        self.texts.push(value.unwrap_or_default());
+        self.present.push(value.is_some());
+    }
+}
+
+impl ColumnBuffer for MaybeText {
+    fn rows(&self) -> usize {
+        self.present.len()
+    }
+    fn value_bytes(&self) -> usize {
+        self.texts.bytes() + self.present.len()
+    }
+    fn clear(&mut self) {
+        self.texts.clear();
+        self.present.clear();
+    }
+    fn gather(&self, order: &[u32]) -> ArrayRef {
+        let present = order.iter().map(|&row| self.present[row as usize]);
+        Self::array(self.texts.gather(order), present.collect())
+    }
+    fn take(&mut self) -> ArrayRef {
+        let present = std::mem::take(&mut self.present).into_iter();
+        Self::array(self.texts.take(), present.collect())
+    }
+    fn push_run(&mut self, array: &dyn Array, start: usize, length: usize) {
+        self.texts.push_run(array, start, length);
+        self.present
+            .extend((start..start + length).map(|row| array.is_valid(row)));
+    }
+    fn push_zero(&mut self) {
+        self.push(None);
     }
 }
 
@@ -132,3 +192,42 @@ optional_number!(
         Arc::new(times.with_timezone(UTC))
     }
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(array: &ArrayRef) -> Vec<Option<&str>> {
+        array.as_string::<i32>().iter().collect()
+    }
+
+    #[test]
+    fn none_stays_none_and_is_not_the_empty_text() {
+        let mut column = MaybeText::default();
+        for value in [Some("a"), None, Some("")] {
+            column.push(value);
+        }
+        assert_eq!(
+            texts(&column.gather(&[2, 1, 0])),
+            [Some(""), None, Some("a")]
+        );
+        let all = column.take();
+        let mut merged = MaybeText::default();
+        merged.push_zero();
+        merged.push_run(&all, 1, 2);
+        assert_eq!(texts(&merged.take()), [None, None, Some("")]);
+    }
+
+    #[test]
+    fn numbers_may_be_none() {
+        let mut column = MaybeF32::default();
+        column.push(Some(59.5));
+        column.push(None);
+        let all = column.take();
+        let mut merged = MaybeF32::default();
+        merged.push_run(&all, 0, 2);
+        let merged = merged.take();
+        let found: Vec<Option<f32>> = merged.as_primitive::<Float32Type>().iter().collect();
+        assert_eq!(found, [Some(59.5), None]);
+    }
+}

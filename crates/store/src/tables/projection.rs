@@ -108,7 +108,10 @@ pub fn project_message<'a>(
         subject: body.subject,
         key: event.stamp.key,
         consumer: body.consumer,
-        data: text(body.data, "message.data")?,
+        data: match body.data {
+            [] => None,
+            data => Some(text(data, "message.data")?),
+        },
         data_content_type: body.data_content_type,
         data_base64: body.data_base64,
         extensions: text(body.extensions, "message.extensions")?,
