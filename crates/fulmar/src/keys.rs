@@ -62,12 +62,9 @@ pub fn ensure(
         (INGEST, Scope::Ingest, "keys.ingest"),
         (ADMIN, Scope::Admin, "keys.admin"),
     ] {
-        if registry
-            .current()
-            .keys
-            .values()
-            .any(|key| key.client == name)
-        {
+        let known = registry.current();
+        let mut keys = known.keys.values();
+        if keys.any(|key| key.project == DEFAULT_PROJECT && key.client == name) {
             continue;
         }
         let given = config.text(setting);

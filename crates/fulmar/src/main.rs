@@ -35,6 +35,9 @@ use crate::exit::Exit;
 static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
+    // Whatever this program makes is its owner's alone, also inside of a folder that others may
+    // enter, and also what libraries make.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

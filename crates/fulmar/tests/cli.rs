@@ -6,6 +6,7 @@ mod server;
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use serde_json::Value;
 use server::Folder;
 
 #[test]
@@ -206,6 +207,58 @@ fn secrets_are_private_files_and_never_printed_into_a_pipe() {
     }
     // ingest, admin, shop; both authorities, server, web-1.
     assert_eq!(secrets, 7);
+}
+
+#[test]
+fn of_many_commands_at_once_one_makes_the_key_and_the_file_holds_it() {
+    let folder = Folder::new();
+    let running = folder.serve(&[]);
+    let start = || {
+        let mut command = folder.command(&["keys", "create", "race", "--scope", "ingest"]);
+        command.stdout(std::process::Stdio::piped());
+        command.stderr(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let started: Vec<_> = (0..6).map(|_| start()).collect();
+    let ended = started
+        .into_iter()
+        .map(|child| child.wait_with_output().unwrap());
+    let (done, refused): (Vec<_>, Vec<_>) = ended.partition(|output| output.status.success());
+    assert_eq!((done.len(), refused.len()), (1, 5));
+    let made: Value = serde_json::from_slice(&done[0].stdout).unwrap();
+    let file = std::fs::read_to_string(folder.data().join("keys/race.key")).unwrap();
+    assert!(file.starts_with(made["prefix"].as_str().unwrap()), "{made}");
+    assert_eq!(running.stop().code(), Some(0));
+}
+
+#[test]
+fn what_a_server_makes_is_its_owners_alone_also_in_a_folder_that_others_may_enter() {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    let folder = Folder::new();
+    let mut open = std::fs::DirBuilder::new();
+    open.mode(0o755).create(folder.data()).unwrap();
+    // Through a shell, for a umask that lets others read.
+    let serve = folder.serve_command(&[], &[]);
+    let mut command = folder.command_of("sh", &["-c", "umask 022; exec \"$0\" \"$@\""]);
+    command.arg(serve.get_program()).args(serve.get_args());
+    let running = server::Server::start(command);
+    let log = folder.write("auth.log", &server::sshd_lines(10));
+    folder.done(&["send", "--door", "agents", "--format", "sshd", &log]);
+    folder.done(&["lake", "compact"]);
+    let mut folders = vec![folder.data()];
+    let mut seen = 0;
+    while let Some(dir) = folders.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let (path, kind) = (entry.as_ref().unwrap().path(), entry.unwrap().metadata());
+            let mode = kind.unwrap().mode();
+            assert_eq!(mode & 0o077, 0, "{} {mode:o}", path.display());
+            seen += 1;
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    assert!(seen > 20, "{seen}");
+    assert_eq!(running.stop().code(), Some(0));
 }
 
 #[test]

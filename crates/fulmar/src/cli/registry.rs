@@ -212,14 +212,40 @@ impl KeysArgs {
         };
         let out = key_path(&self.place, &client, out)?;
         // A successor takes the place of the key that it follows; a new key takes no other's.
-        if matches!(request, KeysRequest::Create { .. }) && out.exists() {
-            return Err(Failure::usage(format!(
-                "{} exists: `fulmar keys rotate {client}` makes a successor, --out names another file",
-                out.display()
-            )));
+        let reserved = matches!(request, KeysRequest::Create { .. });
+        if reserved {
+            reserve(&out, &client)?;
         }
-        let answer = ask(&self.place, "keys", &request)?;
-        hand_over(&answer, &out)
+        let handed = ask(&self.place, "keys", &request).and_then(|answer| hand_over(&answer, &out));
+        if reserved && handed.is_err() {
+            // Only while it is the empty file of above: a key in it is somebody's.
+            let empty = std::fs::metadata(&out).is_ok_and(|file| file.len() == 0);
+            let _ = empty.then(|| std::fs::remove_file(&out));
+        }
+        handed
+    }
+}
+
+/// Makes the empty file that a new key will stand in, so that of two commands at once for one file
+/// only one makes a key.
+fn reserve(out: &Path, client: &str) -> Result<(), Failure> {
+    match std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(out)
+    {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(Failure::usage(format!(
+                "{} exists: `fulmar keys rotate {client}` makes a successor, --out names another \
+                 file",
+                out.display()
+            )))
+        }
+        Err(error) => Err(Failure::new(format!(
+            "cannot make {}: {error}",
+            out.display()
+        ))),
     }
 }
 

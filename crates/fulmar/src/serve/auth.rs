@@ -28,7 +28,14 @@ pub fn admit(registry: &Registry, headers: &HeaderMap, scope: Scope) -> Result<G
     // Admin is over all projects; an earlier build gave it to clients of any.
     let operators = scope != Scope::Admin || &*grant.project == DEFAULT_PROJECT;
     if !(grant.scopes.allow(scope) && operators) {
-        let detail = format!("the key lacks the scope {}", scope.as_str());
+        let detail = match operators {
+            true => format!("the key lacks the scope {}", scope.as_str()),
+            false => format!(
+                "the key is of project `{}`: the scope admin is over all projects, and counts for \
+                 keys of the project `{DEFAULT_PROJECT}` alone",
+                grant.project
+            ),
+        };
         return Err(Box::new(problem(
             StatusCode::FORBIDDEN,
             "forbidden",
@@ -36,4 +43,35 @@ pub fn admit(registry: &Registry, headers: &HeaderMap, scope: Scope) -> Result<G
         )));
     }
     Ok(grant)
+}
+
+#[cfg(test)]
+mod tests {
+    use fulmar_registry::{ApiKey, Change, MemoryLog};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn admin_of_an_older_build_in_another_project_is_told_where_the_scope_counts() {
+        let registry = Registry::open(MemoryLog::default()).unwrap();
+        registry.ensure_default_project(1).unwrap();
+        let project = "shop".to_owned();
+        registry
+            .change(Change::ProjectCreated { project }, 1)
+            .unwrap();
+        let key = ApiKey::generate().unwrap();
+        let bearer = format!("Bearer {}", key.reveal());
+        let admin = vec![Scope::Admin];
+        registry.admit_key(key, "shop", "ops", admin, 1).unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, bearer.parse().unwrap());
+        let refused = admit(&registry, &headers, Scope::Admin).unwrap_err();
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+        let body = http_body_util::BodyExt::collect(refused.into_body()).await;
+        let body = String::from_utf8(body.unwrap().to_bytes().to_vec()).unwrap();
+        assert!(
+            body.contains("`shop`") && body.contains("`default` alone"),
+            "{body}"
+        );
+    }
 }

@@ -52,7 +52,12 @@ impl Folder {
 
     /// The program with nothing of the caller's environment that it reads.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+        self.command_of(env!("CARGO_BIN_EXE_fulmar"), args)
+    }
+
+    /// The same of another program.
+    pub fn command_of(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FULMAR_")) {
             command.env_remove(name);
         }
