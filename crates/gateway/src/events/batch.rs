@@ -131,7 +131,12 @@ impl Judge<'_> {
         let oldest = self.now.plus_seconds(-self.config.age_max_seconds);
         let newest = self.now.plus_seconds(self.config.skew_max_seconds);
         if time < oldest || time > newest {
-            let detail = "is too far from the server's time";
+            let (days, ahead) = (
+                self.config.age_max_seconds / DAY_SECONDS,
+                self.config.skew_max_seconds,
+            );
+            let detail =
+                format!("must be at most {days} days before and {ahead} s after the server's time");
             return Some(Fault::new(code::TIME_OUT_OF_RANGE, "time", detail));
         }
         let day = time.seconds.div_euclid(DAY_SECONDS);

@@ -169,20 +169,20 @@ fn malformed(error: JsonError) -> EnvelopeFault {
 /// A line that is no JSON costs only itself.
 fn lines(body: &[u8], events_max: usize) -> Result<Vec<Item<'_>>, EnvelopeFault> {
     let mut items = Vec::new();
-    for line in body.split(|byte| *byte == b'\n') {
+    for (number, line) in (1..).zip(body.split(|byte| *byte == b'\n')) {
         if is_blank(line) {
             continue;
         }
         if items.len() == events_max {
             return Err(EnvelopeFault::TooMany);
         }
-        let item = std::str::from_utf8(line)
-            .map_err(|_| Fault::new(code::MALFORMED_JSON, "", "not UTF-8"))
-            .and_then(|line| {
-                line_document(line)
-                    .map_err(|error| Fault::new(code::MALFORMED_JSON, "", error.to_string()))
-            });
-        items.push(item);
+        let item = match std::str::from_utf8(line) {
+            Ok(text) => line_document(text).map_err(|error| error.to_string()),
+            Err(_) => Err("not UTF-8".to_owned()),
+        };
+        items.push(item.map_err(|what| {
+            Fault::new(code::MALFORMED_JSON, "", format!("line {number}: {what}"))
+        }));
     }
     Ok(items)
 }
@@ -286,6 +286,14 @@ mod tests {
             Err(EnvelopeFault::Malformed(_))
         ));
         let bad_line = split(b"{}\n\xff\n{}", Shape::Lines, 3).unwrap();
-        assert!(bad_line[0].is_ok() && bad_line[1].is_err() && bad_line[2].is_ok());
+        assert!(bad_line[0].is_ok() && bad_line[2].is_ok());
+        assert_eq!(
+            bad_line[1].as_ref().unwrap_err().detail,
+            "line 2: not UTF-8"
+        );
+        // Blank lines count, as an editor counts them.
+        let later = split(b"\n{}\n\n{\n", Shape::Lines, 3).unwrap();
+        let detail = &later[1].as_ref().unwrap_err().detail;
+        assert!(detail.starts_with("line 4: "), "{detail}");
     }
 }

@@ -134,11 +134,36 @@ pub(super) fn unknown(name: &str) -> Fault {
     while !name.is_char_boundary(end) {
         end -= 1;
     }
-    Fault::new(
-        code::UNKNOWN_MEMBER,
-        &name[..end],
-        "no event has this member",
-    )
+    Fault::new(code::UNKNOWN_MEMBER, &name[..end], hint(name))
+}
+
+/// What a member that no event has may have been meant for.
+fn hint(name: &str) -> Cow<'static, str> {
+    let lower = name.to_ascii_lowercase();
+    let meant = match lower.as_str() {
+        "specversion" | "datacontenttype" | "dataschema" => {
+            return Cow::Borrowed(
+                "is of CloudEvents: send those as application/cloudevents+json, an array of them \
+                 as application/cloudevents-batch+json",
+            );
+        }
+        "event" | "event_type" | "eventtype" | "kind" | "name" => Some("type"),
+        "event_id" | "eventid" | "uuid" | "message_id" | "messageid" => Some("id"),
+        "timestamp" | "ts" | "@timestamp" | "event_time" | "eventtime" | "occurred_at" => {
+            Some("time")
+        }
+        "payload" | "properties" | "body" | "attributes" => Some("data"),
+        "partition_key" | "partitionkey" | "ordering_key" => Some("key"),
+        "tags" | "metadata" => Some("labels"),
+        other => MEMBERS.into_iter().find(|member| *member == other),
+    };
+    match meant {
+        Some(member) => Cow::Owned(format!("no event has this member; `{member}` was meant?")),
+        None => {
+            let members = MEMBERS.join(", ");
+            Cow::Owned(format!("no event has this member; an event has {members}"))
+        }
+    }
 }
 
 /// Which members were there, by their place in a list.
@@ -335,5 +360,20 @@ mod tests {
         };
         assert!(parse_event(&data(128)).is_ok());
         assert_eq!(fault_of(&data(129)).0, "malformed_json");
+    }
+
+    #[test]
+    fn a_member_that_no_event_has_is_answered_with_what_was_meant() {
+        let table = [
+            ("timestamp", "`time` was meant?"),
+            ("Payload", "`data` was meant?"),
+            ("Type", "`type` was meant?"),
+            ("specversion", "application/cloudevents+json"),
+            ("colour", "an event has type, id, time, key"),
+        ];
+        for (member, said) in table {
+            let refused = parse_event(&format!(r#"{{"type":"t","{member}":1}}"#)).unwrap_err();
+            assert!(refused.fault.detail.contains(said), "{:?}", refused.fault);
+        }
     }
 }
