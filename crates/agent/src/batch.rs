@@ -68,7 +68,7 @@ impl Batcher {
     fn gather(&mut self, chunks: Receiver<Result<Chunk, SendError>>) -> Result<(), SendError> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
-                return Ok(());
+                return self.gather_rest(&chunks);
             }
             match chunks.recv_timeout(self.patience()) {
                 Ok(chunk) => self.take(chunk?)?,
@@ -83,6 +83,17 @@ impl Batcher {
                 self.flush()?;
             }
         }
+    }
+
+    /// What the readers have in hand: of standard input it can't be read again.
+    fn gather_rest(
+        &mut self,
+        chunks: &Receiver<Result<Chunk, SendError>>,
+    ) -> Result<(), SendError> {
+        while let Ok(chunk) = chunks.recv_timeout(STOP_CHECK) {
+            self.take(chunk?)?;
+        }
+        Ok(())
     }
 
     fn patience(&self) -> Duration {

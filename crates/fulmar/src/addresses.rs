@@ -64,6 +64,23 @@ impl Addresses {
     }
 }
 
+/// Who holds a folder whose lock is taken, as far as the folder tells.
+pub fn holder(data: &DataDir) -> Failure {
+    let folder = data.root().display();
+    let who = match Addresses::read(data) {
+        Ok(Some(Addresses {
+            pid: Some(pid),
+            public,
+            ..
+        })) => {
+            format!("the server with process {pid}, which listens on {public}, holds it")
+        }
+        _ => "another process holds it, and has told no address: it starts, stops or is a command"
+            .to_owned(),
+    };
+    Failure::locked(format!("{folder} is in use: {who}"))
+}
+
 /// How a client on this machine reaches a bound address: an unspecified one is `localhost`.
 pub fn reachable(bound: &str) -> String {
     match bound.parse::<SocketAddr>() {

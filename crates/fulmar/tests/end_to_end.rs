@@ -445,3 +445,43 @@ fn a_public_listener_with_tls_is_found_by_its_folder() {
         "https needs --ca"
     );
 }
+
+#[test]
+fn lines_from_a_pipe_outlive_an_interrupt() {
+    use std::io::{BufRead as _, Write as _};
+    let folder = Folder::new();
+    folder.done(&["init"]);
+    // No server runs: every try fails, and is told.
+    let args = ["send", "--door", "events", "--format", "ndjson", "-"];
+    let mut command = folder.command(&args);
+    command.stdin(std::process::Stdio::piped());
+    command.stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut producer = child.stdin.take().unwrap();
+    let mut told = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut write = |from: u32, to: u32| {
+        for n in from..to {
+            writeln!(producer, r#"{{"type":"t","id":"line-{n}"}}"#).unwrap();
+        }
+    };
+    write(0, 3);
+    assert!(told.next().unwrap().unwrap().contains("trying again"));
+    write(3, 7);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let said: Vec<String> = told.map_while(Result::ok).collect();
+    let waiting = "7 events wait in the spool for the next run";
+    assert!(said.iter().any(|line| line == waiting), "{said:?}");
+}
+
+#[test]
+fn a_file_of_another_format_is_told_and_is_no_success() {
+    let folder = Folder::new();
+    let running = folder.serve(&[]);
+    let file = Folder::sample("sshd.log");
+    let ran = folder.run(&["send", "--door", "events", "--format", "combined", &file]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no line is of the format combined"));
+    assert_eq!(running.stop().code(), Some(0));
+}

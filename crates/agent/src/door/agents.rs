@@ -74,6 +74,10 @@ fn judge(answer: &Answer, sent: usize) -> Verdict {
         (413, _, _) | (422, "batch_too_large", _) | (400, "malformed_payload", _) => {
             Verdict::TooLarge(why)
         }
+        (403, _, _) => {
+            let how = "`fulmar agents list` and `register` on the server say and set who may send";
+            later(answer, format!("{why}; {how}"))
+        }
         _ => later(answer, why),
     }
 }

@@ -91,6 +91,14 @@ fn judge(answer: &Answer, items: &[Item]) -> Verdict {
         // Broken JSON elsewhere than in a line is not ours to make; halving
         // finds the event that a server of another mind calls so.
         400 | 413 => Verdict::TooLarge(problem(answer)),
+        401 => later(format!(
+            "{}; the key comes from --key-file, FULMAR_KEY or the data folder's keys/ingest.key",
+            problem(answer)
+        )),
+        403 => later(format!(
+            "{}; `fulmar keys create NAME --scope ingest` makes a key that may send",
+            problem(answer)
+        )),
         _ => later(problem(answer)),
     }
 }
@@ -201,13 +209,11 @@ mod tests {
             ));
         }
         let problem = judged(401, r#"{"title":"unauthorized","detail":"no such key"}"#);
-        let why = "status 401: unauthorized: no such key".to_owned();
-        assert_eq!(
-            problem,
-            Verdict::Later {
-                after: Some(Duration::from_secs(2)),
-                why
-            }
-        );
+        let Verdict::Later { after, why } = problem else {
+            panic!("{problem:?}");
+        };
+        assert_eq!(after, Some(Duration::from_secs(2)));
+        let said = "status 401: unauthorized: no such key; the key comes from --key-file";
+        assert!(why.starts_with(said), "{why}");
     }
 }

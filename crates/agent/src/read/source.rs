@@ -107,7 +107,7 @@ impl Reader {
         loop {
             let at_end = lines.fill(stream).map_err(|e| self.failed(e))? == 0;
             self.take_lines(&mut lines, at_end, None)?;
-            if at_end {
+            if at_end || self.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
         }
@@ -221,7 +221,9 @@ impl Reader {
             // start again, which repeats ids and loses nothing.
             chunk.position = file.position(&self.job.key, lines.offset()).ok();
         }
-        if self.stop.load(Ordering::Relaxed) || self.sink.send(Ok(chunk)).is_err() {
+        // A file is read again from its position; what came from a pipe is kept.
+        let dropped = chunk.position.is_some() && self.stop.load(Ordering::Relaxed);
+        if dropped || self.sink.send(Ok(chunk)).is_err() {
             return Err(Done.into());
         }
         Ok(())

@@ -10,6 +10,7 @@ use fulmar_bench::null_server::{self, Mode, NullServerOptions};
 use fulmar_bench::report::{Metric, Report};
 
 use super::output::{note, print_json, print_line};
+use crate::config::parse_duration_ms;
 use crate::exit::{Context as _, Exit, Failure, Outcome};
 
 /// Measure this machine and this build.
@@ -57,10 +58,9 @@ struct IngestArgs {
     #[arg(long, value_name = "N", default_value_t = 500,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     batch: u32,
-    /// Seconds that each load lasts.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10,
-        value_parser = clap::value_parser!(u64).range(1..=3_600))]
-    duration: u64,
+    /// How long each load lasts: seconds, or with a unit such as 2m.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = load_time)]
+    duration: Duration,
     /// Rounds of all measurements; medians of five tell small differences.
     #[arg(long, value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -89,14 +89,24 @@ struct IngestArgs {
     /// Least events_per_second.
     #[arg(long, value_name = "EVENTS")]
     whole_min: Option<f64>,
-    /// Least fraction_of_limit.
-    #[arg(long, value_name = "FRACTION")]
+    /// Least fraction_of_limit, which only a closed loop on a server of its own has.
+    #[arg(long, value_name = "FRACTION", conflicts_with_all = ["rate", "target"])]
     fraction_min: Option<f64>,
     /// Most milliseconds of answer_ms.p99.
     #[arg(long, value_name = "MS")]
     answer_p99_max: Option<f64>,
     #[command(flatten)]
     json: JsonArg,
+}
+
+/// From a second to an hour.
+fn load_time(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<u64>().ok().map(|s| s.saturating_mul(1_000));
+    seconds
+        .or_else(|| parse_duration_ms(text))
+        .filter(|ms| (1_000..=3_600_000).contains(ms))
+        .map(Duration::from_millis)
+        .ok_or_else(|| "takes a duration from 1s to 1h, such as 10s".to_owned())
 }
 
 /// A server that only reads, or also writes, and answers: what the bench compares with.
@@ -191,7 +201,7 @@ impl IngestArgs {
         Ok(IngestOptions {
             agents: self.agents,
             batch: self.batch,
-            duration: Duration::from_secs(self.duration),
+            duration: self.duration,
             rounds: self.rounds,
             rate: self.rate,
             target,

@@ -5,9 +5,10 @@ use fulmar_log::lock_folder;
 
 use super::config::ConfigSource;
 use super::output::note;
+use crate::addresses::holder;
 use crate::admin::now_ms;
 use crate::config::Config;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::keys;
 use crate::node::Node;
 use crate::pki::Pki;
@@ -29,7 +30,7 @@ impl InitArgs {
         let config = Config::load(self.source.config.as_deref(), &self.source.set)?;
         let data = self.data.dir().create()?;
         let lock = lock_folder(data.root()).map_err(|error| match error {
-            fulmar_log::LogError::Locked { .. } => Failure::locked(error.to_string()),
+            fulmar_log::LogError::Locked { .. } => holder(&data),
             error => error.into(),
         })?;
         data.claim()?;

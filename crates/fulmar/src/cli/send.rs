@@ -99,6 +99,7 @@ impl SendArgs {
     /// Runs the command.
     pub fn run(self) -> Outcome {
         let options = self.options()?;
+        let format = self.format;
         let sent = block_on(async {
             let interrupt = async {
                 let _ = tokio::signal::ctrl_c().await;
@@ -106,7 +107,7 @@ impl SendArgs {
             fulmar_agent::run(options, interrupt).await
         })?;
         match sent {
-            Ok(summary) => tell(&summary),
+            Ok(summary) => tell(&summary, format),
             Err(SendError::Usage(reason)) => Err(Failure::usage(reason)),
             Err(error) => Err(error.into()),
         }
@@ -225,7 +226,7 @@ fn source(path: &Path) -> fulmar_agent::Source {
 }
 
 /// One line for a person, and the exit code.
-fn tell(summary: &Summary) -> Outcome {
+fn tell(summary: &Summary, format: Format) -> Outcome {
     note(format_args!(
         "sent {} events: {} accepted, {} duplicates, {} refused; {} lines skipped",
         summary.events, summary.accepted, summary.duplicates, summary.refused, summary.skipped
@@ -240,6 +241,14 @@ fn tell(summary: &Summary) -> Outcome {
         note(format_args!(
             "{} events wait in the spool for the next run",
             summary.pending
+        ));
+        return Ok(Exit::Failed);
+    }
+    if summary.events == 0 && summary.skipped > 0 {
+        let format = format.to_possible_value().expect("no format is hidden");
+        note(format_args!(
+            "no line is of the format {}: is --format right?",
+            format.get_name()
         ));
         return Ok(Exit::Failed);
     }

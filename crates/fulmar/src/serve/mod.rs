@@ -24,7 +24,7 @@ use clap::Args;
 use fulmar_log::{FolderLock, LogError, lock_folder};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::addresses::{Addresses, reachable};
+use crate::addresses::{Addresses, holder, reachable};
 use crate::admin::now_ms;
 use crate::cli::ConfigSource;
 use crate::config::Config;
@@ -231,8 +231,8 @@ fn take_lock(data: &DataDir) -> Result<FolderLock, Failure> {
     loop {
         match lock_folder(data.root()) {
             Ok(lock) => return Ok(lock),
-            Err(error @ LogError::Locked { .. }) if began.elapsed() > LOCK_TIME_MAX => {
-                return Err(Failure::locked(error.to_string()));
+            Err(LogError::Locked { .. }) if began.elapsed() > LOCK_TIME_MAX => {
+                return Err(holder(data));
             }
             Err(LogError::Locked { .. }) => std::thread::sleep(Duration::from_millis(20)),
             Err(error) => return Err(error.into()),
