@@ -56,7 +56,7 @@ pub use properties::{FLAT_BYTES_MAX, FlattenError, PAIRS_MAX, flatten_properties
 pub use quarantined::{QuarantineReason, Quarantined};
 pub use query::{Campaign, QUERY_PAIRS_MAX, campaign, query_pairs};
 pub use records::{Mark, RawRecord, RecordIter, Records, RecordsError};
-pub use session_id::{SessionId, session_id};
+pub use session_id::{SessionId, session_id, session_id_of_record};
 pub use texts::{Texts, encode_texts};
 pub use time::Timestamp;
 pub use verdict::{Code, Rejection};

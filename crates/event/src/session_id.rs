@@ -21,6 +21,13 @@ const ID_CHARS: usize = 22;
 pub struct SessionId([u8; ID_CHARS]);
 
 impl SessionId {
+    /// An id that was written before; none when `text` is not one.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let id: [u8; ID_CHARS] = text.try_into().ok()?;
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        id.iter().all(plain).then_some(Self(id))
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
@@ -39,12 +46,21 @@ impl std::fmt::Debug for SessionId {
 /// `event_ms` is the event's own time in Unix milliseconds, `timeout_ms` the idle time-out of
 /// sessions (0 counts as 1).
 pub fn session_id(project: &str, device: &str, event_ms: i64, timeout_ms: u64) -> SessionId {
-    let bucket = bucket(event_ms, timeout_ms);
+    hashed("sess:v1:", project, device, bucket(event_ms, timeout_ms))
+}
+
+/// The session id of a device whose event is too old for any door to ask after its session:
+/// named by the record that started it, so that it is no session's that was there before.
+pub fn session_id_of_record(project: &str, device: &str, offset: u64) -> SessionId {
+    hashed("sess:v1:offset:", project, device, i128::from(offset))
+}
+
+fn hashed(kind: &str, project: &str, device: &str, number: i128) -> SessionId {
     let mut hasher = Sha256::new();
-    for part in ["sess:v1:", project, ":", device, ":"] {
+    for part in [kind, project, ":", device, ":"] {
         hasher.update(part);
     }
-    hasher.update(bucket.to_string());
+    hasher.update(number.to_string());
     let hash = hasher.finalize();
     let mut head = [0; HASH_BYTES];
     head.copy_from_slice(&hash[..HASH_BYTES]);

@@ -8,6 +8,7 @@ use fulmar_flow::repeats::{Repeats, RepeatsConfig, RepeatsReader};
 use fulmar_flow::{BlockLimits, FoldHandle, State, start_fold, synced_ends};
 use fulmar_log::{BytesMax, FolderLock, Log, LogConfig, Topic, partitions_of};
 use fulmar_registry::{Folded, Registry};
+use fulmar_sessions::SessionRules;
 use fulmar_store::{Lake, LakeConfig, Table, Writer};
 use serde::Serialize;
 use serde_json::Value;
@@ -150,11 +151,17 @@ impl Node {
         };
         let index = Repeats::open(&self.data.repeats(), &self.state, limits)?;
         let repeats = index.reader();
-        let fold = Writer::new(
+        let sessions = SessionRules {
+            timeout_ms: i64::try_from(config.number("sessions.timeout")).unwrap_or(i64::MAX),
+            late_ms: i64::try_from(config.number("sessions.late_max")).unwrap_or(i64::MAX),
+        };
+        let fold = Writer::open(
             self.lake.clone(),
             index,
             self.log.journal(Topic::Quarantine),
-        );
+            Arc::clone(&self.state),
+            sessions,
+        )?;
         let events = self.log.journal(Topic::Events);
         let state = Arc::clone(&self.state);
         let handle = start_fold(fold, events, state, block_limits(config))?;

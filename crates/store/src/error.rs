@@ -75,6 +75,9 @@ pub enum StoreError {
     /// The state store failed.
     #[error(transparent)]
     State(#[from] fulmar_flow::FlowError),
+    /// Committed sessions can't be taken up.
+    #[error(transparent)]
+    Sessions(#[from] fulmar_sessions::StateFault),
     /// The log failed.
     #[error(transparent)]
     Log(#[from] fulmar_log::LogError),

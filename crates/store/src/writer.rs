@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use fulmar_event::{Quarantined, Timestamp};
 use fulmar_flow::repeats::Repeats;
-use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, StateBatch};
+use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, State, StateBatch};
 use fulmar_log::{Journal, Record, Records};
+use fulmar_sessions::{SessionFold, SessionRules};
 
 use crate::error::StoreError;
 use crate::lake::{Lake, LakeFile};
@@ -19,9 +20,13 @@ use crate::tables::Table;
 use rows::{Refusal, Rows};
 
 mod rows;
+mod session_sink;
 
 /// The fold's name in committed state and in the ledger.
 pub const WRITER: &str = "writer";
+
+/// Keyspace of the sessions of devices, by device.
+const SESSIONS: &str = "sessions";
 
 /// Version of what it writes (F5).
 const VERSION: u32 = 1;
@@ -36,6 +41,8 @@ const QUARANTINE_APPEND_BYTES: usize = 4 * 1024 * 1024;
 pub struct Writer {
     lake: Lake,
     repeats: Repeats,
+    sessions: SessionFold,
+    state: Arc<State>,
     quarantine: Arc<Journal>,
     rows: Rows,
     /// Files of the block in hand, until its batch is committed.
@@ -44,15 +51,60 @@ pub struct Writer {
 
 impl Writer {
     /// A writer into `lake`, which drops what `repeats` knows and appends what
-    /// can't be stored to the topic `quarantine`.
-    pub fn new(lake: Lake, repeats: Repeats, quarantine: Arc<Journal>) -> Writer {
-        Writer {
+    /// can't be stored to the topic `quarantine`. Takes up the sessions in `state`.
+    ///
+    /// # Errors
+    /// When those can't be read.
+    pub fn open(
+        lake: Lake,
+        repeats: Repeats,
+        quarantine: Arc<Journal>,
+        state: Arc<State>,
+        rules: SessionRules,
+    ) -> Result<Writer, StoreError> {
+        let mut sessions = SessionFold::new(rules);
+        for entry in state.iter(SESSIONS)? {
+            let (_, value) = entry?;
+            sessions.load(&value)?;
+        }
+        sessions.committed();
+        Ok(Writer {
             lake,
             repeats,
+            sessions,
+            state,
             quarantine,
             rows: Rows::default(),
             files: Vec::new(),
+        })
+    }
+
+    /// Goes through the block in the order of the log, with the log's time: product events that
+    /// are new go to the session fold, and become rows. Gives those that can't be rows. `tracks`
+    /// are the records' and the identities' places of product events.
+    fn fold_sessions<'b>(
+        &mut self,
+        block: &'b Block,
+        tracks: Vec<(usize, usize)>,
+    ) -> Result<Vec<(Record<'b>, Refusal)>, StoreError> {
+        let state = &self.state;
+        self.sessions
+            .begin(|key| Ok::<_, StoreError>(state.get(SESSIONS, key)?))?;
+        let mut refused = Vec::new();
+        let mut tracks = tracks.into_iter().peekable();
+        for (number, record) in block.records().enumerate() {
+            self.rows.pass_time(&record, &mut self.sessions);
+            let track = tracks.next_if(|(track, _)| *track == number);
+            let new = track.filter(|(_, place)| self.rows.is_new[*place]);
+            let Some((_, place)) = new else { continue };
+            if let Err(refusal) = self.rows.add_track(&record, &mut self.sessions) {
+                self.repeats.withdraw(self.rows.identities[place]);
+                self.rows.is_new[place] = false;
+                refused.push((record, refusal));
+            }
         }
+        self.rows.add_sessions(&mut self.sessions);
+        Ok(refused)
     }
 
     /// Writes the tables' files.
@@ -120,15 +172,15 @@ impl Fold for Writer {
         self.rows.clear();
         let mut refused = Vec::new();
         // Product events become rows once it is known which are new: repeats extend no session.
-        let mut tracks = Vec::new();
         let mut ticks = 0;
-        for record in block.records() {
+        let mut tracks = Vec::new();
+        for (number, record) in block.records().enumerate() {
             if record.is_tick() {
                 ticks += 1;
                 continue;
             }
             match self.rows.add(&record, &self.repeats) {
-                Ok(Table::Events) => tracks.push((record, self.rows.identities.len() - 1)),
+                Ok(Table::Events) => tracks.push((number, self.rows.identities.len() - 1)),
                 Ok(_) => {}
                 Err(refusal) => refused.push((record, refusal)),
             }
@@ -137,26 +189,22 @@ impl Fold for Writer {
         let log_time_ms = block.append_last_ms();
         self.repeats
             .admit(&rows.identities, log_time_ms, &mut rows.is_new)?;
-        let known = rows.is_new.iter().filter(|is_new| !**is_new).count() as u64;
-        for (record, place) in tracks {
-            if rows.is_new[place]
-                && let Err(refusal) = rows.add_track(&record)
-            {
-                self.repeats.withdraw(rows.identities[place]);
-                rows.is_new[place] = false;
-                refused.push((record, refusal));
-            }
-        }
-        let stored = rows.is_new.iter().filter(|is_new| **is_new).count() as u64;
+        let repeats = rows.is_new.iter().filter(|is_new| !**is_new).count() as u64;
+        refused.extend(self.fold_sessions(block, tracks).map_err(fold_error)?);
+        let stored = self.rows.is_new.iter().filter(|is_new| **is_new).count() as u64;
         self.write_files(block.name()).map_err(fold_error)?;
         self.quarantine(&refused).map_err(fold_error)?;
         for file in &self.files {
             self.lake.stage(file, batch);
         }
         self.repeats.stage(block.name(), log_time_ms, batch)?;
+        self.sessions.changes(|key, value| match value {
+            Some(value) => batch.put(SESSIONS, key, value),
+            None => batch.delete(SESSIONS, key),
+        });
         Ok(BlockCounts {
             stored,
-            repeats: known,
+            repeats,
             quarantined: refused.len() as u64,
             ticks,
             ..BlockCounts::default()
@@ -166,6 +214,11 @@ impl Fold for Writer {
     fn committed(&mut self, _name: &BlockName) {
         self.lake.committed(std::mem::take(&mut self.files));
         self.repeats.committed();
+        self.sessions.committed();
+    }
+
+    fn next_due_ms(&self) -> Option<i64> {
+        self.sessions.next_due_ms()
     }
 }
 

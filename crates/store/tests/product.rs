@@ -11,6 +11,7 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, UInt64Type};
 use fulmar_event::{Records, Texts, TrackView, encode_texts};
+use fulmar_flow::Fold;
 use fulmar_log::Topic;
 use fulmar_store::{Table, TableReader, quarantine};
 use support::{Folder, Open, track};
@@ -94,14 +95,22 @@ fn what_was_sent_stands_in_the_row_in_a_block_and_in_a_day() {
             open.lake.compact_now().unwrap();
         }
         let rows = rows(&open, Table::Events);
-        assert_eq!(rows.len(), 2);
+        // The session's start comes 100 ms before its event.
+        let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str()).collect();
+        assert_eq!(
+            names,
+            ["session_start", "revenue", "plain"],
+            "compacted: {compacted}"
+        );
+        assert_eq!((&*rows[0]["client_id"], &*rows[0]["revenue"]), ("", "0"));
+        assert_eq!(rows[0]["session_id"], rows[1]["session_id"]);
+        assert!(!rows[0]["session_id"].is_empty());
         let expected = [
             ("event_id", "event-0001"),
             ("name", "revenue"),
             ("client_id", "client"),
             // The device stands for a profile that nobody named.
             ("profile_id", "device-1"),
-            ("session_id", "session-1"),
             ("groups", "org_1 team_2"),
             ("path", "/a"),
             ("revenue", "1999"),
@@ -114,9 +123,9 @@ fn what_was_sent_stands_in_the_row_in_a_block_and_in_a_day() {
             ("longitude", "18.07"),
         ];
         for (column, value) in expected {
-            assert_eq!(rows[0][column], value, "{column}, compacted: {compacted}");
+            assert_eq!(rows[1][column], value, "{column}, compacted: {compacted}");
         }
-        let plain = &rows[1];
+        let plain = &rows[2];
         let found = (plain["profile_id"].as_str(), plain["properties"].as_str());
         assert_eq!(found, ("u1", ""));
     }
@@ -150,5 +159,51 @@ fn properties_that_no_map_can_hold_are_set_aside_and_leave_no_id() {
     track("event-0001", 1_000, &mended, &mut records);
     open.append(records);
     open.fold_all();
-    assert_eq!(open.offsets(Table::Events), [1, 2]);
+    // The start of the session has the offset of the event that started it.
+    assert_eq!(open.offsets(Table::Events), [1, 1, 2]);
+}
+
+/// The sessions' rows: id, views, events and version of each.
+fn sessions(open: &Open) -> Vec<(String, String)> {
+    let rows = rows(open, Table::Sessions);
+    rows.iter()
+        .map(|row| (row["id"].clone(), row["version"].clone()))
+        .collect()
+}
+
+#[test]
+fn a_session_has_a_version_for_each_block_and_compaction_keeps_the_last() {
+    let folder = Folder::new();
+    let mut open = folder.open();
+    let now_ms = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as i64;
+    let sent = TrackView {
+        name: "screen_view",
+        device_id: "device-1",
+        path: "/a",
+        ..TrackView::default()
+    };
+    for n in 0..3 {
+        let mut records = Records::new();
+        track(
+            &format!("event-000{n}"),
+            now_ms + n * 1_000,
+            &sent,
+            &mut records,
+        );
+        open.append(records);
+        open.fold_all();
+        // Between blocks the process may die: what is open is in the state.
+        drop(open);
+        open = folder.open();
+    }
+    let versions: Vec<String> = sessions(&open).into_iter().map(|(_, v)| v).collect();
+    assert_eq!(versions, ["1", "2", "3"]);
+    let due_ms = open.writer.next_due_ms().unwrap();
+    // The last event is two seconds ahead of the log's time.
+    assert!((now_ms + 1_800_000..now_ms + 1_900_000).contains(&due_ms));
+    open.lake.compact_now().unwrap();
+    assert_eq!(sessions(&open).len(), 1, "the earlier versions are gone");
+    assert_eq!(sessions(&open)[0].1, "3");
+    let ledger_rows = open.offsets(Table::Events).len();
+    assert_eq!(ledger_rows, 4, "three events and one start");
 }

@@ -387,6 +387,18 @@ pub const KEYS: &[Key] = &[
         "largest compacted file",
     ),
     key(
+        "sessions.timeout",
+        Duration(SECOND, DAY),
+        "30m",
+        "silence of a device that ends its session",
+    ),
+    key(
+        "sessions.late_max",
+        Duration(0, DAY),
+        "15m",
+        "how far behind its device's newest event a late one still belongs to a session",
+    ),
+    key(
         "repeats.window",
         Duration(MINUTE, 365 * DAY),
         "168h5m",

@@ -14,6 +14,7 @@ pub mod product;
 pub mod product_rows;
 pub mod projection;
 pub mod security_events;
+pub mod session_rows;
 pub mod sessions;
 #[cfg(test)]
 mod tests;
@@ -33,9 +34,10 @@ pub use nested::Pairs;
 pub use product::{
     BotRow, BotsBuilder, EventRow, EventsBuilder, ReplayChunkRow, ReplayChunksBuilder,
 };
-pub use product_rows::{Place, flat_properties, project_bot, project_replay_chunk, project_track};
+pub use product_rows::{Track, flat_properties, project_bot, project_replay_chunk};
 pub use projection::{Unstorable, project_message, project_security_event};
 pub use security_events::{SecurityEventRow, SecurityEventsBuilder};
+pub use session_rows::{session_end, session_row, session_start};
 pub use sessions::{
     GroupRow, GroupsBuilder, ProfileRow, ProfilesBuilder, SessionRow, SessionsBuilder,
 };

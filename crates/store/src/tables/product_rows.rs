@@ -4,26 +4,13 @@ use fulmar_event::{
     BotView, Enrichment, EventView, ReplayView, TrackView, flatten_properties, query_pairs,
 };
 
+use fulmar_sessions::Placed;
+
 use super::projection::{text, time_ms};
 use super::{BotRow, EventRow, Pairs, ReplayChunkRow, Unstorable};
 
 /// Properties that only the server makes: what a client sends under these names is no property.
 const SERVER_MADE: &str = "__bot";
-
-/// Where an event stands among its device's others: what the session fold adds to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Place<'a> {
-    /// The session; empty outside of any.
-    pub session_id: &'a str,
-    /// The device; empty for a server's event without one.
-    pub device_id: &'a str,
-    /// The referrer that counts for the whole session.
-    pub referrer: &'a str,
-    /// Its name.
-    pub referrer_name: &'a str,
-    /// Its kind.
-    pub referrer_type: &'a str,
-}
 
 /// Sets `pairs` to the flat properties of an event: the producer's, then the page's query and
 /// fragment and the signs of a bot.
@@ -76,61 +63,91 @@ fn is_bot(reasons: &str) -> bool {
     any("datacenter_ip") && any("header")
 }
 
-/// The row of a product event.
-///
-/// # Errors
-/// When one of its values fits no column.
-pub fn project_track<'a>(
-    event: &EventView<'a>,
-    track: &TrackView<'a>,
-    enrichment: &Enrichment<'a>,
-    place: Place<'a>,
-    properties: &'a Pairs,
-    (partition, offset): (u16, u64),
-) -> Result<EventRow<'a>, Unstorable> {
-    let ingest_time = time_ms(event.ingest_time, "reception.ingest_time")?;
-    let profile_id = match track.profile_id {
-        "" => place.device_id,
-        named => named,
-    };
-    let [latitude, longitude] = degrees(enrichment);
-    Ok(EventRow {
-        event_id: event.event_id,
-        name: track.name,
-        sdk_name: track.sdk_name,
-        sdk_version: track.sdk_version,
-        device_id: place.device_id,
-        profile_id,
-        project_id: event.stamp.project,
-        client_id: event.stamp.source,
-        session_id: place.session_id,
-        groups: track.groups,
-        path: track.path,
-        origin: track.origin,
-        referrer: place.referrer,
-        referrer_name: place.referrer_name,
-        referrer_type: place.referrer_type,
-        revenue: track.revenue,
-        duration: 0,
-        properties,
-        created_at: time_ms(event.event_time, "time.event_time")?,
-        country: enrichment.country,
-        city: enrichment.city,
-        region: enrichment.region,
-        longitude,
-        latitude,
-        os: enrichment.os,
-        os_version: enrichment.os_version,
-        browser: enrichment.browser,
-        browser_version: enrichment.browser_version,
-        device: enrichment.device,
-        brand: enrichment.brand,
-        model: enrichment.model,
-        imported_at: track.is_imported.then_some(ingest_time),
-        ingest_time,
-        log_partition: i32::from(partition),
-        log_offset: offset as i64,
-    })
+/// A product event that is known to fit its table.
+#[derive(Clone, Copy, Debug)]
+pub struct Track<'a> {
+    /// The event.
+    pub event: &'a EventView<'a>,
+    /// Its payload.
+    pub track: &'a TrackView<'a>,
+    /// What the door looked up.
+    pub enrichment: Enrichment<'a>,
+    /// Its time, ms since the epoch.
+    pub time_ms: i64,
+    ingest_ms: i64,
+}
+
+impl<'a> Track<'a> {
+    /// Looks whether all of the event's values fit, and sets `properties` to its flat ones.
+    ///
+    /// # Errors
+    /// When one does not.
+    pub fn check(
+        event: &'a EventView<'a>,
+        track: &'a TrackView<'a>,
+        properties: &mut Pairs,
+    ) -> Result<Track<'a>, Unstorable> {
+        let enrichment = Enrichment::parse(event.enrichment).map_err(Unstorable::Enrichment)?;
+        flat_properties(track, &enrichment, properties)?;
+        Ok(Track {
+            event,
+            track,
+            enrichment,
+            time_ms: time_ms(event.event_time, "time.event_time")?,
+            ingest_ms: time_ms(event.ingest_time, "reception.ingest_time")?,
+        })
+    }
+
+    /// Its row, where the session fold has placed it.
+    pub fn row(
+        &self,
+        placed: &Placed<'a>,
+        properties: &'a Pairs,
+        (partition, offset): (u16, u64),
+    ) -> EventRow<'a> {
+        let (event, track, found) = (self.event, self.track, &self.enrichment);
+        let [latitude, longitude] = degrees(found);
+        EventRow {
+            event_id: event.event_id,
+            name: track.name,
+            sdk_name: track.sdk_name,
+            sdk_version: track.sdk_version,
+            device_id: placed.device_id,
+            profile_id: match track.profile_id {
+                "" => placed.device_id,
+                named => named,
+            },
+            project_id: event.stamp.project,
+            client_id: event.stamp.source,
+            session_id: placed.session_id,
+            groups: track.groups,
+            path: track.path,
+            origin: track.origin,
+            referrer: placed.referrer,
+            referrer_name: placed.referrer_name,
+            referrer_type: placed.referrer_type,
+            revenue: track.revenue,
+            duration: 0,
+            properties,
+            created_at: self.time_ms,
+            country: found.country,
+            city: found.city,
+            region: found.region,
+            longitude,
+            latitude,
+            os: found.os,
+            os_version: found.os_version,
+            browser: found.browser,
+            browser_version: found.browser_version,
+            device: found.device,
+            brand: found.brand,
+            model: found.model,
+            imported_at: track.is_imported.then_some(self.ingest_ms),
+            ingest_time: self.ingest_ms,
+            log_partition: i32::from(partition),
+            log_offset: offset as i64,
+        }
+    }
 }
 
 /// Latitude and longitude in degrees.

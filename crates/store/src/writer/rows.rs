@@ -1,13 +1,15 @@
 //! The rows of the block in hand.
 
-use fulmar_event::{Body, Enrichment, EventView, QuarantineReason};
+use fulmar_event::{Body, EventView, QuarantineReason};
 use fulmar_flow::repeats::{IdHash, Repeats};
 use fulmar_log::Record;
+use fulmar_sessions::{Feed, SessionFold};
 
+use super::session_sink::SessionSink;
 use crate::tables::{
-    BotsBuilder, EventsBuilder, MessagesBuilder, Pairs, Place, ReplayChunksBuilder,
-    SecurityEventsBuilder, Table, TableBuilder, Unstorable, flat_properties, project_bot,
-    project_message, project_replay_chunk, project_security_event, project_track,
+    BotsBuilder, EventsBuilder, MessagesBuilder, Pairs, ReplayChunksBuilder, SecurityEventsBuilder,
+    SessionsBuilder, Table, TableBuilder, Track, Unstorable, project_bot, project_message,
+    project_replay_chunk, project_security_event,
 };
 
 /// The rows of the block in hand. Memory is kept from block to block.
@@ -16,6 +18,7 @@ pub(super) struct Rows {
     security_events: SecurityEventsBuilder,
     messages: MessagesBuilder,
     events: EventsBuilder,
+    sessions: SessionsBuilder,
     bots: BotsBuilder,
     replay_chunks: ReplayChunksBuilder,
     /// Identity and table of each record, in the order of the log.
@@ -46,6 +49,7 @@ impl Rows {
         self.security_events.clear();
         self.messages.clear();
         self.events.clear();
+        self.sessions.clear();
         self.bots.clear();
         self.replay_chunks.clear();
         self.identities.clear();
@@ -53,11 +57,12 @@ impl Rows {
         self.is_new.clear();
     }
 
-    pub(super) fn builders(&self) -> [&dyn TableBuilder; 5] {
+    pub(super) fn builders(&self) -> [&dyn TableBuilder; 6] {
         [
             &self.security_events,
             &self.messages,
             &self.events,
+            &self.sessions,
             &self.bots,
             &self.replay_chunks,
         ]
@@ -100,31 +105,63 @@ impl Rows {
         Ok(table)
     }
 
-    /// Appends the row of a product event that is new.
-    pub(super) fn add_track(&mut self, record: &Record<'_>) -> Result<(), Refusal> {
+    /// Gives a product event that is new to the session fold, and appends the rows that come of
+    /// it, its own among them.
+    pub(super) fn add_track(
+        &mut self,
+        record: &Record<'_>,
+        sessions: &mut SessionFold,
+    ) -> Result<(), Refusal> {
         let event = read(record)?;
         let Body::Track(track) = &event.body else {
             return Err(no_table());
         };
-        let enrichment = Enrichment::parse(event.enrichment).map_err(Unstorable::Enrichment)?;
-        flat_properties(track, &enrichment, &mut self.properties)?;
-        let place = Place {
-            session_id: track.session_id,
-            device_id: track.device_id,
-            referrer: track.referrer,
-            referrer_name: track.referrer_name,
-            referrer_type: track.referrer_type,
+        let checked = Track::check(&event, track, &mut self.properties)?;
+        let feed = Feed {
+            event: &event,
+            track,
+            time_ms: checked.time_ms,
+            partition: record.partition,
+            offset: record.offset,
+            log_ms: record.append_time_ms,
         };
-        let at = (record.partition, record.offset);
-        let row = project_track(&event, track, &enrichment, place, &self.properties, at)?;
-        self.events.append(&row);
+        let mut sink = SessionSink {
+            events: &mut self.events,
+            sessions: &mut self.sessions,
+            track: Some((checked, &self.properties)),
+            at: (record.partition, record.offset),
+            starts: false,
+        };
+        sessions.event(&feed, &mut sink);
         Ok(())
     }
 
-    /// Takes the rows of repeats out of a table's order. Product events have rows only if they
-    /// are new.
+    /// Lets the session fold's time go on to the record's.
+    pub(super) fn pass_time(&mut self, record: &Record<'_>, sessions: &mut SessionFold) {
+        let mut sink = self.sink((record.partition, record.offset));
+        sessions.advance(record.append_time_ms, &mut sink);
+    }
+
+    /// Appends the rows of the sessions that the block changed.
+    pub(super) fn add_sessions(&mut self, sessions: &mut SessionFold) {
+        sessions.finish_block(&mut self.sink((0, 0)));
+    }
+
+    fn sink(&mut self, at: (u16, u64)) -> SessionSink<'_> {
+        SessionSink {
+            events: &mut self.events,
+            sessions: &mut self.sessions,
+            track: None,
+            at,
+            starts: false,
+        }
+    }
+
+    /// Takes the rows of repeats out of a table's order. What the session fold gave out came of
+    /// new events alone.
     pub(super) fn leave_out_repeats(&self, table: Table, order: &mut Vec<u32>) {
-        if table == Table::Events || self.is_new.iter().all(|is_new| *is_new) {
+        let of_fold = matches!(table, Table::Events | Table::Sessions);
+        if of_fold || self.is_new.iter().all(|is_new| *is_new) {
             return;
         }
         let of_all = self.tables.iter().zip(&self.is_new);

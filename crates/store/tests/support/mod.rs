@@ -11,6 +11,7 @@ use fulmar_event::{
 use fulmar_flow::repeats::{Repeats, RepeatsConfig};
 use fulmar_flow::{Block, BlockLimits, BlockName, Fold, State, StateBatch, start_fold};
 use fulmar_log::{Journal, Log, LogConfig, Topic};
+use fulmar_sessions::SessionRules;
 use fulmar_store::{Lake, LakeConfig, Table, Writer, scan_identities};
 use tempfile::TempDir;
 
@@ -30,7 +31,7 @@ pub fn open_at(path: &Path) -> Open {
     let config = RepeatsConfig::default();
     let repeats = Repeats::open(&repeats_dir, &state, config).unwrap();
     let lake = Lake::open(path, Arc::clone(&state), LakeConfig::default()).unwrap();
-    let writer = Writer::new(lake.clone(), repeats, log.journal(Topic::Quarantine));
+    let writer = open_writer(&lake, repeats, &log, &state);
     let events = log.journal(Topic::Events);
     let folded = position(&state);
     Open {
@@ -42,6 +43,12 @@ pub fn open_at(path: &Path) -> Open {
         folded,
         repeats_dir,
     }
+}
+
+fn open_writer(lake: &Lake, repeats: Repeats, log: &Log, state: &Arc<State>) -> Writer {
+    let (quarantine, state) = (log.journal(Topic::Quarantine), Arc::clone(state));
+    let rules = SessionRules::default();
+    Writer::open(lake.clone(), repeats, quarantine, state, rules).unwrap()
 }
 
 pub struct Open {
@@ -115,7 +122,7 @@ impl Open {
         let fold = start_fold(writer, Arc::clone(&events), Arc::clone(&state), limits).unwrap();
         fold.stop();
         let repeats = Repeats::open(&self.repeats_dir, &state, RepeatsConfig::default()).unwrap();
-        let writer = Writer::new(lake.clone(), repeats, log.journal(Topic::Quarantine));
+        let writer = open_writer(&lake, repeats, &log, &state);
         let folded = fulmar_flow::committed_position(&state, "writer").unwrap();
         Open {
             log,
