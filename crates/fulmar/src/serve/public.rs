@@ -252,6 +252,7 @@ impl Handler for Public {
         match path {
             "/v1/admin/projects" => "/v1/admin/projects",
             "/v1/admin/keys" => "/v1/admin/keys",
+            "/v1/admin/clients" => "/v1/admin/clients",
             "/v1/admin/agents" => "/v1/admin/agents",
             "/v1/admin/quarantine" => "/v1/admin/quarantine",
             "/v1/admin/lake" => "/v1/admin/lake",
