@@ -194,6 +194,16 @@ pub fn new_secret() -> Result<(String, SecretHash), RegistryError> {
     Ok((text, hash))
 }
 
+/// A new salt of device ids: 16 random bytes in hexadecimal.
+///
+/// # Errors
+/// `Random` when the system gives no randomness.
+pub fn new_salt() -> Result<String, RegistryError> {
+    let mut bytes = [0_u8; ID_BYTES];
+    getrandom::fill(&mut bytes).map_err(|e| RegistryError::Random(e.to_string()))?;
+    Ok(hex(&bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

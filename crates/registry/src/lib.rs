@@ -18,7 +18,7 @@ mod state;
 
 pub use change::{AgentState, Change, Entry, FORMAT};
 pub use client::{
-    Client, ClientKind, SecretHash, SecretRecord, client_id_ok, new_client_id, new_secret,
+    Client, ClientKind, SecretHash, SecretRecord, client_id_ok, new_client_id, new_salt, new_secret,
 };
 pub use control::{ControlLog, ControlRecords, EachRecord, LostRecords, MemoryLog};
 pub use error::RegistryError;
