@@ -250,7 +250,7 @@ impl Composer<'_> {
         }
     }
 
-    fn head<'h>(
+    pub(super) fn head<'h>(
         &'h self,
         event_id: &'h str,
         time_ms: i64,
@@ -272,7 +272,7 @@ impl Composer<'_> {
         }
     }
 
-    fn partition(&self, key: &str) -> u16 {
+    pub(super) fn partition(&self, key: &str) -> u16 {
         partition_of(key.as_bytes(), self.partitions)
     }
 

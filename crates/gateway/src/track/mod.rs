@@ -5,11 +5,14 @@
 //! answered is durable (I1): an item of the topics `events` and `profiles` waits for both.
 
 mod answers;
+mod batch;
 mod caller;
 mod compose;
 mod cors;
 mod credentials;
+mod duplicates;
 mod form;
+mod import;
 mod lookup;
 mod members;
 mod origin;
@@ -23,6 +26,7 @@ mod secrets;
 mod sessions;
 mod single;
 mod store;
+mod visitor;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +50,9 @@ use crate::http::{Answer, Handler, Peer, close_unread};
 use crate::limits::PUBLISH_TIME_MAX;
 use crate::metrics::Metrics;
 use crate::pool::BufferPool;
+use caller::Caller;
 use credentials::Gate;
+use duplicates::Duplicates;
 use refuse::Refusal;
 use route::Route;
 use secrets::SecretChecks;
@@ -125,6 +131,7 @@ pub struct TrackDoor {
     parts: TrackParts,
     mint: IdMint,
     secrets: SecretChecks,
+    duplicates: Arc<Duplicates>,
 }
 
 impl TrackDoor {
@@ -135,6 +142,7 @@ impl TrackDoor {
             parts,
             mint: IdMint::new(),
             secrets: SecretChecks::default(),
+            duplicates: Duplicates::new(),
         }
     }
 
@@ -163,9 +171,25 @@ impl TrackDoor {
         match route {
             Route::Track => {
                 let (received, reservation) = self.receive(request, peer, body_read).await?;
-                self.single(&received, reservation).await
+                self.single(&received, reservation, None).await
             }
-            Route::Batch | Route::DeviceId => Err(Refusal::NotFound),
+            Route::Batch => {
+                let (received, reservation) = self.receive(request, peer, body_read).await?;
+                self.batch(&received, reservation).await
+            }
+            Route::Legacy(kind) => {
+                let (received, reservation) = self.receive(request, peer, body_read).await?;
+                self.single(&received, reservation, Some(kind)).await
+            }
+            Route::Import => {
+                let (received, reservation) = self.receive(request, peer, body_read).await?;
+                self.import(&received, reservation).await
+            }
+            Route::DeviceId => {
+                let trusted = &self.config.trusted_proxies;
+                let caller = Caller::of(request.headers(), peer.remote.ip(), trusted);
+                self.device_id(&caller)
+            }
         }
     }
 }
@@ -180,7 +204,9 @@ impl Handler for TrackDoor {
             None => Err(Refusal::NotFound),
         };
         let response = answered.unwrap_or_else(|refusal| {
-            self.parts.metrics.refused(DOOR, refusal.code());
+            let metrics = &self.parts.metrics;
+            metrics.refused(DOOR, refusal.code());
+            metrics.batch(DOOR, refusal.outcome());
             refusal.answer()
         });
         close_unread(cors::readable(response), version, !body_read)

@@ -15,7 +15,7 @@ use crate::events::Fault;
 /// What follows an event's id in the id of the identify that it carries.
 pub(super) const IDENTIFY_SUFFIX: &str = ":identify";
 /// Bytes of an item's id: room is left for that.
-const ITEM_ID_BYTES_MAX: usize = MESSAGE_ID_BYTES_MAX - IDENTIFY_SUFFIX.len();
+pub(super) const ITEM_ID_BYTES_MAX: usize = MESSAGE_ID_BYTES_MAX - IDENTIFY_SUFFIX.len();
 /// Groups of one item: each is a relation of its profile.
 const GROUPS_MAX: usize = 100;
 /// Characters of a replay chunk: the SDK splits above 1 MiB.
@@ -137,6 +137,15 @@ impl<'a> Envelope<'a> {
         match found.kind.is_empty() {
             true => Err(missing("type")),
             false => Ok(found),
+        }
+    }
+
+    /// An item whose whole text is its payload: what the paths of older SDKs carry.
+    pub(super) fn of_payload(kind: &'static str, payload: &'a str) -> Self {
+        Self {
+            kind: Cow::Borrowed(kind),
+            payload,
+            ..Self::default()
         }
     }
 
@@ -410,7 +419,7 @@ fn alias(payload: &str) -> Result<Alias<'_>, Fault> {
     }
 }
 
-fn ids<'a>(value: &'a str, field: &str) -> Result<Vec<Cow<'a, str>>, Fault> {
+pub(super) fn ids<'a>(value: &'a str, field: &str) -> Result<Vec<Cow<'a, str>>, Fault> {
     let mut found = Vec::new();
     elements(value, field, |element| {
         if found.len() == GROUPS_MAX {
@@ -423,12 +432,29 @@ fn ids<'a>(value: &'a str, field: &str) -> Result<Vec<Cow<'a, str>>, Fault> {
     Ok(found)
 }
 
-fn of_rule(fault: RuleFault) -> Fault {
+pub(super) fn of_rule(fault: RuleFault) -> Fault {
     let field = format!("payload.{}", fault.field());
     Fault::new(fault.code(), field, fault.to_string())
 }
 
 impl Payload<'_> {
+    /// The time that the payload itself says.
+    pub(super) fn claimed_ms(&self) -> Option<i64> {
+        match self {
+            Self::Track(track) => track.reserved.claimed_ms,
+            Self::Replay(replay) => Some(replay.started_at.as_millis()),
+            _ => None,
+        }
+    }
+
+    /// The profile that the item changes.
+    pub(super) fn profile_of_change(&self) -> Option<&str> {
+        match self {
+            Self::Track(_) | Self::Group(_) | Self::Replay(_) => None,
+            change => Some(change.profile_id()),
+        }
+    }
+
     /// The profile that the producer names, or empty.
     pub(super) fn profile_id(&self) -> &str {
         match self {

@@ -28,6 +28,7 @@ pub(super) enum Refusal {
     TooMany,
     NotDurable,
     NoSalt,
+    NoAgent,
     NotFound,
     Method(&'static str),
 }
@@ -61,12 +62,13 @@ impl Refusal {
             Self::TooMany => (StatusCode::PAYLOAD_TOO_LARGE, "batch_too_large"),
             Self::NotDurable => (StatusCode::SERVICE_UNAVAILABLE, "backbone_unavailable"),
             Self::NoSalt => (StatusCode::SERVICE_UNAVAILABLE, "no_salt"),
+            Self::NoAgent => (StatusCode::BAD_REQUEST, "no_user_agent"),
             Self::NotFound => (StatusCode::NOT_FOUND, "not_found"),
             Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
         }
     }
 
-    fn message(&self) -> String {
+    pub(super) fn message(&self) -> String {
         let fixed = match self {
             Self::Denied(denied) => return denied.to_string(),
             Self::Fault(fault) if fault.field.is_empty() => return fault.detail.to_string(),
@@ -83,10 +85,19 @@ impl Refusal {
             Self::TooMany => "the body has more events than the limit",
             Self::NotDurable => "the events could not be made durable in time",
             Self::NoSalt => "the door has no salt for today yet",
+            Self::NoAgent => "the user agent is missing",
             Self::NotFound => "not found",
             Self::Method(_) => "method not allowed",
         };
         fixed.to_owned()
+    }
+
+    /// How a request that ends so is counted.
+    pub(super) fn outcome(&self) -> &'static str {
+        match self {
+            Self::NotDurable | Self::NoSalt => "unavailable",
+            _ => "rejected",
+        }
     }
 
     /// Seconds after which it is worth to send again.

@@ -8,6 +8,9 @@ pub(super) enum Route {
     Track,
     Batch,
     DeviceId,
+    Import,
+    /// A path of older SDKs: the whole body is the payload of this type.
+    Legacy(&'static str),
 }
 
 impl Route {
@@ -20,6 +23,11 @@ impl Route {
             "/track" => Self::Track,
             "/track/batch" => Self::Batch,
             "/track/device-id" => Self::DeviceId,
+            "/import/events" => Self::Import,
+            "/event" => Self::Legacy("track"),
+            "/profile" => Self::Legacy("identify"),
+            "/profile/increment" => Self::Legacy("increment"),
+            "/profile/decrement" => Self::Legacy("decrement"),
             _ => return None,
         })
     }
@@ -30,6 +38,11 @@ impl Route {
             Self::Track => "/track",
             Self::Batch => "/track/batch",
             Self::DeviceId => "/track/device-id",
+            Self::Import => "/import/events",
+            Self::Legacy("track") => "/event",
+            Self::Legacy("identify") => "/profile",
+            Self::Legacy("increment") => "/profile/increment",
+            Self::Legacy(_) => "/profile/decrement",
         }
     }
 

@@ -1,22 +1,25 @@
 //! One item a request: what every SDK sends.
 
-use std::borrow::Cow;
-
 use hyper::StatusCode;
 use tokio::time::Instant;
 
-use super::TrackDoor;
 use super::answers::{self, Visited};
 use super::compose::{Composer, Identity, Outgoing};
 use super::credentials::{Admitted, Shown};
+use super::duplicates::{Claim, First, ended};
 use super::payload::{Envelope, Payload};
 use super::receive::Received;
 use super::refuse::Refusal;
 use super::salts::SaltPair;
 use super::sessions::Visits;
+use super::{DOOR, TrackDoor};
 use crate::capacity::Reservation;
+use crate::events::verdict::push_json_string;
 use crate::http::{Answer, with_identity};
 use crate::json::Scanner;
+
+/// What a repeat is called, in its answer and where it is counted.
+const DUPLICATE: &str = "duplicate";
 
 /// What is answered about an item that was taken.
 pub(super) enum Taken {
@@ -33,20 +36,98 @@ impl TrackDoor {
         &self,
         received: &Received,
         reservation: Reservation,
+        legacy: Option<&'static str>,
     ) -> Result<Answer, Refusal> {
         let text = utf8(&received.body)?;
         let item = Scanner::new(text)
             .whole_value(usize::MAX)
             .map_err(|error| Refusal::Malformed(error.to_string()))?;
-        let envelope = Envelope::read(item)?;
+        let envelope = match legacy {
+            None => Envelope::read(item)?,
+            Some(kind) => Envelope::of_payload(kind, item),
+        };
+        if envelope.kind == "batch" {
+            return self.envelope(received, &envelope, reservation).await;
+        }
         let admitted = self.admit(received, &envelope).await?;
         self.spend(&admitted, 1, item.len() as u64)?;
         let payload = self.open(&admitted, &envelope, item.len())?;
+        let claim = match self.first_of_its_kind(received, &envelope).await {
+            Ok(claim) => claim,
+            Err(visited) => {
+                let answer = self.answer_single(&Taken::LeftOut(visited, DUPLICATE));
+                return Ok(with_identity(answer, &admitted.project, &admitted.client));
+            }
+        };
         let taken = self
             .take(received, &admitted, &envelope, &payload, reservation)
-            .await;
-        let (project, client) = (&admitted.project, &admitted.client);
-        taken.map(|taken| with_identity(answer_of(&taken), project, client))
+            .await?;
+        if let (Some(claim), Taken::Stored(visited)) = (claim, &taken) {
+            claim.durable(visited.clone());
+        }
+        let mut answer = self.answer_single(&taken);
+        if legacy.is_some() && !matches!(taken, Taken::Bot(..)) {
+            answer = legacy_answer(payload.profile_of_change());
+        }
+        Ok(with_identity(answer, &admitted.project, &admitted.client))
+    }
+
+    /// A browser's request may be the second of its kind within a moment: then, when the first
+    /// is durable, what that was answered. A recording has none of that.
+    async fn first_of_its_kind(
+        &self,
+        received: &Received,
+        envelope: &Envelope<'_>,
+    ) -> Result<Option<Claim>, Visited> {
+        let caller = &received.caller;
+        let (Some(origin), Some(client)) = (&caller.origin, &caller.client_id) else {
+            return Ok(None);
+        };
+        if envelope.kind == "replay" {
+            return Ok(None);
+        }
+        let address = caller.address.to_string();
+        let body: &[u8] = &received.body;
+        let agent = caller.user_agent.as_bytes();
+        let hash = self.duplicates.hash(&[
+            body,
+            origin.as_bytes(),
+            client.as_bytes(),
+            address.as_bytes(),
+            agent,
+        ]);
+        loop {
+            let now_ns = self.parts.clock.monotonic_ns();
+            match self.duplicates.claim(hash, now_ns) {
+                First::Ours(claim) => return Ok(Some(claim)),
+                First::Theirs(theirs) => {
+                    if let Some(visited) = ended(theirs).await {
+                        return Err(visited);
+                    }
+                    // It failed: this one is tried for itself.
+                }
+            }
+        }
+    }
+
+    fn answer_single(&self, taken: &Taken) -> Answer {
+        let metrics = &self.parts.metrics;
+        metrics.batch(DOOR, "accepted");
+        let (outcome, status, body) = match taken {
+            Taken::Stored(visited) => {
+                let body = answers::visited(visited, None);
+                metrics.accepted_events(1);
+                ("accepted", StatusCode::OK, body)
+            }
+            Taken::LeftOut(visited, why) => {
+                let body = answers::visited(visited, Some(why));
+                let outcome = if *why == DUPLICATE { why } else { "dropped" };
+                (outcome, StatusCode::OK, body)
+            }
+            Taken::Bot(name, kind) => ("dropped", StatusCode::ACCEPTED, answers::bot(name, kind)),
+        };
+        metrics.events(DOOR, outcome, 1);
+        answers::json(status, body)
     }
 
     /// Lets the client in that the headers name, else the body, and lets it pay.
@@ -218,13 +299,9 @@ pub(super) fn utf8(body: &[u8]) -> Result<&str, Refusal> {
     text.map_err(|error| Refusal::Malformed(format!("the body is not UTF-8: {error}")))
 }
 
-fn answer_of(taken: &Taken) -> Answer {
-    match taken {
-        Taken::Stored(visited) => answers::json(StatusCode::OK, answers::visited(visited, None)),
-        Taken::LeftOut(visited, why) => {
-            let why = Some(Cow::Borrowed(*why));
-            answers::json(StatusCode::OK, answers::visited(visited, why))
-        }
-        Taken::Bot(name, kind) => answers::json(StatusCode::ACCEPTED, answers::bot(name, kind)),
-    }
+/// What older SDKs take for success: the profile that changes, or a word.
+fn legacy_answer(profile: Option<&str>) -> Answer {
+    let mut out = Vec::new();
+    push_json_string(profile.unwrap_or("ok"), &mut out);
+    answers::json(StatusCode::ACCEPTED, out)
 }
