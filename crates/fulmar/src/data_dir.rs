@@ -70,6 +70,11 @@ impl DataDir {
         self.root.join("keys")
     }
 
+    /// The salts of device ids.
+    pub fn salts(&self) -> PathBuf {
+        self.keys().join("salts.json")
+    }
+
     /// Where a running server listens.
     pub fn addresses(&self) -> PathBuf {
         self.root.join("addresses.json")

@@ -16,6 +16,7 @@ mod noted_position;
 mod pki;
 mod place;
 mod query;
+mod salts;
 mod saved_registry;
 mod serve;
 mod status;

@@ -2,7 +2,8 @@
 //!
 //! [`server`] is the loop under every listener, [`tls`] its certificates and
 //! the identity that they give. [`agents`] takes protobuf batches over mutual
-//! TLS, [`events`] takes JSON events with an API key, [`public`] answers what
+//! TLS, [`events`] takes JSON events with an API key, [`track`] takes what
+//! SDKs send, [`public`] answers what
 //! needs no key. What all doors share: [`capacity`] and [`body`] bound memory,
 //! [`budgets`] bound what one sender may ask for, [`metrics`] counts.
 
@@ -27,5 +28,7 @@ mod publishing;
 pub mod roster;
 pub mod server;
 pub mod tls;
+pub mod track;
 
 pub use error::GatewayError;
+pub use fulmar_enrich::Network;

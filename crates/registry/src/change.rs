@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::client::{ClientKind, SecretHash};
 use crate::error::RegistryError;
 use crate::key::{KeyHash, Scopes};
+use crate::project::SettingsChange;
 
 /// Newest format of a control record that this build reads and the one that it writes.
 pub const FORMAT: u32 = 1;
@@ -61,6 +63,42 @@ pub enum Change {
         agent: String,
         /// The new state.
         state: AgentState,
+    },
+    /// Settings of a project.
+    ProjectSet {
+        /// The project.
+        project: String,
+        /// What changes.
+        settings: SettingsChange,
+    },
+    /// A client of the SDK door.
+    ClientCreated {
+        /// Its id, a UUID.
+        client: String,
+        /// Its project.
+        project: String,
+        /// What people call it.
+        name: String,
+        /// What it may do.
+        access: ClientKind,
+        /// What it proves itself with; none for one that only CORS lets in.
+        secret: Option<SecretHash>,
+        /// Its id alone is enough.
+        ignore_cors_and_secret: bool,
+    },
+    /// A client's further secret; those before it expire.
+    ClientSecretSet {
+        /// The client's id.
+        client: String,
+        /// The new secret.
+        secret: SecretHash,
+        /// Milliseconds since the epoch from which earlier secrets prove nothing.
+        earlier_expire_ms: i64,
+    },
+    /// A client that is refused for ever.
+    ClientRevoked {
+        /// The client's id.
+        client: String,
     },
     /// An operator's decision to pass a damaged range (L1).
     LossAccepted {

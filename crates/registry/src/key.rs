@@ -110,6 +110,23 @@ impl KeyHash {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
+    /// The hash in hexadecimal.
+    pub(crate) fn to_hex(self) -> String {
+        hex(&self.0)
+    }
+
+    /// The hash of 64 hexadecimal digits.
+    pub(crate) fn from_hex(text: &str) -> Option<Self> {
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        let mut bytes = [0_u8; 32];
+        for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
     /// Whether the text hashes to this, in time that does not depend on where they differ.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
@@ -125,7 +142,7 @@ impl fmt::Debug for KeyHash {
 
 impl Serialize for KeyHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&hex(&self.0))
+        serializer.serialize_str(&self.to_hex())
     }
 }
 
@@ -133,14 +150,7 @@ impl<'de> Deserialize<'de> for KeyHash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let bad = || serde::de::Error::custom("a key hash is 64 hex digits");
-        if text.len() != 64 || !text.is_ascii() {
-            return Err(bad());
-        }
-        let mut bytes = [0_u8; 32];
-        for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| bad())?;
-        }
-        Ok(Self(bytes))
+        Self::from_hex(&text).ok_or_else(bad)
     }
 }
 
@@ -203,7 +213,7 @@ impl Scopes {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {

@@ -1,4 +1,4 @@
-//! Projects, keys and agents: versioned state over the control topic.
+//! Projects, clients, keys and agents: versioned state over the control topic.
 //!
 //! The topic `control` is append-only and kept for ever (R1): the state is what comes out of
 //! folding it from its first record. Readers take an immutable [`Snapshot`], whose revision is
@@ -7,17 +7,23 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod change;
+mod client;
 mod control;
 mod error;
 mod folded;
 mod key;
+mod project;
 mod registry;
 mod state;
 
 pub use change::{AgentState, Change, Entry, FORMAT};
+pub use client::{
+    Client, ClientKind, SecretHash, SecretRecord, client_id_ok, new_client_id, new_salt, new_secret,
+};
 pub use control::{ControlLog, ControlRecords, EachRecord, LostRecords, MemoryLog};
 pub use error::RegistryError;
 pub use folded::Folded;
 pub use key::{ApiKey, KeyHash, Scope, Scopes, prefix_of};
+pub use project::{ProjectSettings, SettingsChange};
 pub use registry::{DEFAULT_PROJECT, Minted, ROTATION_OVERLAP_MS_DEFAULT, Registry};
-pub use state::{AcceptedLoss, Agent, Client, Grant, KeyRecord, Project, Snapshot};
+pub use state::{AcceptedLoss, Agent, Grant, KeyRecord, Project, Snapshot};

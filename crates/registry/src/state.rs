@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{AgentState, Change, Entry};
+use crate::client::{Client, NAME_CHARS_MAX, SecretRecord, client_id_ok};
 use crate::error::RegistryError;
 use crate::key::{KeyHash, Scope, Scopes, prefix_of};
+use crate::project::ProjectSettings;
 
 /// A client owns at most two live keys: the one in use and its successor.
 const LIVE_KEYS_PER_CLIENT_MAX: usize = 2;
@@ -16,6 +18,10 @@ const PROJECTS_MAX: usize = 10_000;
 const KEYS_MAX: usize = 10_000;
 /// Agents of the roster: 150 bytes each, and a change copies the state: 15 MB, some ms.
 const AGENTS_MAX: usize = 100_000;
+/// Clients of the SDK door: 300 bytes each, so at most 3 MB.
+const CLIENTS_MAX: usize = 10_000;
+/// A client has at most two live secrets: the one in use and its successor.
+const LIVE_SECRETS_PER_CLIENT_MAX: usize = 2;
 /// Longest id of a project, client or agent, in bytes.
 const ID_BYTES_MAX: usize = 64;
 
@@ -24,6 +30,9 @@ const ID_BYTES_MAX: usize = 64;
 pub struct Project {
     /// Milliseconds since the epoch when it was made.
     pub created_ms: i64,
+    /// What its operator set.
+    #[serde(default)]
+    pub settings: ProjectSettings,
 }
 
 /// What the registry knows of a key; never the key.
@@ -62,15 +71,6 @@ pub struct Agent {
     pub registered_ms: i64,
 }
 
-/// A client and the project that it belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Client {
-    /// Its project.
-    pub project: String,
-    /// Its id within the project.
-    pub client: String,
-}
-
 /// A range of a topic that an operator gave up (L1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedLoss {
@@ -106,6 +106,9 @@ pub struct Snapshot {
     pub keys: BTreeMap<String, KeyRecord>,
     /// The roster by agent id.
     pub agents: BTreeMap<String, Agent>,
+    /// Clients of the SDK door by id.
+    #[serde(default)]
+    pub clients: BTreeMap<String, Client>,
     /// Ranges that folds pass.
     pub losses: Vec<AcceptedLoss>,
 }
@@ -170,6 +173,18 @@ impl Snapshot {
                 self.check_agent_registered(agent, project)
             }
             Change::AgentStateSet { agent, state } => self.check_agent_state(agent, *state),
+            Change::ProjectSet { project, settings } => {
+                self.check_project(project)?;
+                settings.check()
+            }
+            Change::ClientCreated {
+                client,
+                project,
+                name,
+                ..
+            } => self.check_client_created(client, project, name),
+            Change::ClientSecretSet { client, .. } => self.check_client_secret(client, now_ms),
+            Change::ClientRevoked { client } => self.check_client(client).map(drop),
             Change::LossAccepted { from, to, .. } if from > to => Err(RegistryError::Refused(
                 format!("the range {from}-{to} runs backwards"),
             )),
@@ -212,6 +227,9 @@ impl Snapshot {
         {
             return Err(exists("agent", client));
         }
+        if self.clients.contains_key(client) {
+            return Err(exists("client", client));
+        }
         if self.live_keys(project, client, now_ms).len() >= LIVE_KEYS_PER_CLIENT_MAX {
             return Err(RegistryError::Full {
                 what: "live keys a client: revoke one first",
@@ -251,15 +269,72 @@ impl Snapshot {
         Ok(())
     }
 
+    fn check_project(&self, project: &str) -> Result<(), RegistryError> {
+        match self.projects.contains_key(project) {
+            true => Ok(()),
+            false => Err(unknown("project", project)),
+        }
+    }
+
+    fn check_client(&self, client: &str) -> Result<&Client, RegistryError> {
+        self.clients
+            .get(client)
+            .ok_or_else(|| unknown("client", client))
+    }
+
+    fn check_client_created(
+        &self,
+        client: &str,
+        project: &str,
+        name: &str,
+    ) -> Result<(), RegistryError> {
+        if !client_id_ok(client) {
+            let rule = format!("client id `{client}` must be a UUID in lower-case hexadecimal");
+            return Err(RegistryError::Refused(rule));
+        }
+        self.check_project(project)?;
+        if self.clients.contains_key(client) {
+            return Err(exists("client", client));
+        }
+        // The source is the identity of an event: a key's client or an agent of that name would
+        // share it.
+        if self.keys.values().any(|key| key.client == client) || self.agents.contains_key(client) {
+            return Err(exists("sender", client));
+        }
+        let chars = name.chars().count();
+        if !(1..=NAME_CHARS_MAX).contains(&chars) || name.chars().any(char::is_control) {
+            let rule = format!("name takes 1 to {NAME_CHARS_MAX} characters, none a control one");
+            return Err(RegistryError::Refused(rule));
+        }
+        check_room(self.clients.len(), CLIENTS_MAX, "clients")
+    }
+
+    fn check_client_secret(&self, client: &str, now_ms: i64) -> Result<(), RegistryError> {
+        let known = self.check_client(client)?;
+        if known.revoked {
+            let rule = format!("client `{client}` is revoked, which is final; create another");
+            return Err(RegistryError::Refused(rule));
+        }
+        let live = known.secrets.iter().filter(|secret| secret.live(now_ms));
+        if live.count() >= LIVE_SECRETS_PER_CLIENT_MAX {
+            return Err(RegistryError::Full {
+                what: "live secrets a client: wait until the overlap of the last rotation ends",
+                limit: LIVE_SECRETS_PER_CLIENT_MAX,
+            });
+        }
+        Ok(())
+    }
+
     /// Applies a record that is in the log. It was checked before it was written, so it is not
     /// checked again: rules may become stricter, the log stays as it is.
     pub(crate) fn apply(&mut self, offset: u64, entry: Entry) {
         let at_ms = entry.at_ms;
         match entry.change {
             Change::ProjectCreated { project } => {
-                self.projects
-                    .entry(project)
-                    .or_insert(Project { created_ms: at_ms });
+                self.projects.entry(project).or_insert(Project {
+                    created_ms: at_ms,
+                    settings: ProjectSettings::default(),
+                });
             }
             Change::KeyCreated {
                 project,
@@ -297,11 +372,73 @@ impl Snapshot {
                     known.state = state;
                 }
             }
+            Change::ProjectSet { project, settings } => {
+                if let Some(known) = self.projects.get_mut(&project) {
+                    settings.apply_to(&mut known.settings);
+                }
+            }
+            change @ (Change::ClientCreated { .. }
+            | Change::ClientSecretSet { .. }
+            | Change::ClientRevoked { .. }) => self.apply_client(change, at_ms),
             Change::LossAccepted { topic, from, to } => {
                 self.losses.push(AcceptedLoss { topic, from, to });
             }
         }
         self.revision = offset + 1;
+    }
+
+    fn apply_client(&mut self, change: Change, at_ms: i64) {
+        match change {
+            Change::ClientCreated {
+                client,
+                project,
+                name,
+                access,
+                secret,
+                ignore_cors_and_secret,
+            } => {
+                let secret = secret.map(|hash| SecretRecord {
+                    hash,
+                    expires_ms: None,
+                });
+                let made = Client {
+                    project,
+                    name,
+                    kind: access,
+                    secrets: secret.into_iter().collect(),
+                    ignore_cors_and_secret,
+                    revoked: false,
+                    created_ms: at_ms,
+                };
+                self.clients.insert(client, made);
+            }
+            Change::ClientSecretSet {
+                client,
+                secret,
+                earlier_expire_ms,
+            } => {
+                let Some(known) = self.clients.get_mut(&client) else {
+                    return;
+                };
+                // The dead ones are of no use any more: at most two stay.
+                known.secrets.retain(|earlier| earlier.live(at_ms));
+                for earlier in &mut known.secrets {
+                    let at_ms = earlier.expires_ms.unwrap_or(i64::MAX);
+                    earlier.expires_ms = Some(at_ms.min(earlier_expire_ms));
+                }
+                known.secrets.push(SecretRecord {
+                    hash: secret,
+                    expires_ms: None,
+                });
+            }
+            Change::ClientRevoked { client } => {
+                if let Some(known) = self.clients.get_mut(&client) {
+                    known.revoked = true;
+                    known.secrets.clear();
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Whether any key with the scope is live.

@@ -1,5 +1,6 @@
 //! What an operator asks: one shape for HTTP and for the folder itself.
 
+mod clients;
 mod lake;
 mod log;
 mod quarantine;
@@ -18,6 +19,7 @@ use crate::backup;
 use crate::data_dir::DataDir;
 use crate::saved_registry::SavedRegistry;
 
+pub use clients::ClientsRequest;
 pub use lake::LakeRequest;
 pub use log::{LogRequest, apply_losses};
 pub use quarantine::QuarantineRequest;
@@ -66,6 +68,7 @@ impl Desk {
         match area {
             "projects" => Ok(registry::projects(&self.registry, read(body)?, now_ms)?),
             "keys" => Ok(registry::keys(&self.registry, read(body)?, now_ms)?),
+            "clients" => Ok(clients::clients(&self.registry, read(body)?, now_ms)?),
             "agents" => Ok(registry::agents(&self.registry, read(body)?, now_ms)?),
             "quarantine" => quarantine::answer(self, read(body)?),
             "lake" => lake::answer(&self.lake, read(body)?),

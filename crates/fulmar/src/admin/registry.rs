@@ -2,7 +2,7 @@
 
 use fulmar_registry::{
     AgentState, Change, DEFAULT_PROJECT, ROTATION_OVERLAP_MS_DEFAULT, Registry, RegistryError,
-    Scope,
+    Scope, SettingsChange,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,6 +19,13 @@ pub enum ProjectsRequest {
     Create {
         /// Its id.
         project: String,
+    },
+    /// Some of a project's settings.
+    Set {
+        /// Its id.
+        project: String,
+        /// What changes.
+        settings: SettingsChange,
     },
 }
 
@@ -79,11 +86,11 @@ pub enum AgentsRequest {
     },
 }
 
-fn default_project() -> String {
+pub(super) fn default_project() -> String {
     DEFAULT_PROJECT.to_owned()
 }
 
-fn default_overlap() -> i64 {
+pub(super) fn default_overlap() -> i64 {
     ROTATION_OVERLAP_MS_DEFAULT
 }
 
@@ -99,7 +106,10 @@ pub fn projects(
             let list: Vec<Value> = state
                 .projects
                 .iter()
-                .map(|(id, p)| json!({"project": id, "created": time_text(p.created_ms)}))
+                .map(|(id, p)| {
+                    let created = time_text(p.created_ms);
+                    json!({"project": id, "created": created, "settings": p.settings})
+                })
                 .collect();
             Ok(json!({ "projects": list, "revision": state.revision }))
         }
@@ -109,6 +119,16 @@ pub fn projects(
             };
             let revision = registry.change(change, now_ms)?;
             Ok(json!({ "project": project, "revision": revision }))
+        }
+        ProjectsRequest::Set { project, settings } => {
+            let change = Change::ProjectSet {
+                project: project.clone(),
+                settings,
+            };
+            let revision = registry.change(change, now_ms)?;
+            let state = registry.current();
+            let settings = state.projects.get(&project).map(|p| p.settings.clone());
+            Ok(json!({ "project": project, "settings": settings, "revision": revision }))
         }
     }
 }

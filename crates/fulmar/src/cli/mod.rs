@@ -2,6 +2,7 @@
 
 mod backup;
 mod bench;
+mod clients;
 mod completions;
 mod config;
 mod drain;
@@ -60,6 +61,7 @@ enum Command {
     Quarantine(tables::QuarantineArgs),
     Projects(registry::ProjectsArgs),
     Keys(registry::KeysArgs),
+    Clients(clients::ClientsArgs),
     Agents(registry::AgentsArgs),
     Pki(pki::PkiArgs),
     Config(config::ConfigArgs),
@@ -86,6 +88,7 @@ impl Cli {
             Command::Quarantine(args) => args.run(),
             Command::Projects(args) => args.run(),
             Command::Keys(args) => args.run(),
+            Command::Clients(args) => args.run(),
             Command::Agents(args) => args.run(),
             Command::Pki(args) => args.run(),
             Command::Config(args) => args.run(),

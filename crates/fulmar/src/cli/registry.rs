@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use fulmar_registry::{AgentState, DEFAULT_PROJECT, Scope};
+use fulmar_registry::{AgentState, DEFAULT_PROJECT, Scope, SettingsChange};
 use serde_json::{Value, json};
 
 use super::output::{note, print_json, print_table, to_terminal};
@@ -16,7 +16,11 @@ use crate::place::PlaceArgs;
 
 /// Projects: the unit of isolation. An agent's tenant is a project.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  fulmar projects create shop\n  fulmar projects list --json")]
+#[command(after_help = "Examples:\n  \
+    fulmar projects create shop\n  \
+    fulmar projects set shop --cors 'https://*.shop.example' --cors shop.example\n  \
+    fulmar projects set shop --event-filter debug --allow-unsafe-revenue true\n  \
+    fulmar projects list --json")]
 pub struct ProjectsArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -37,6 +41,50 @@ enum ProjectsCommand {
         /// Its id: letters, digits, `.`, `_` and `-`, at most 64.
         project: String,
     },
+    /// Set what the SDK door lets in; what is not named stays as it is.
+    Set(ProjectSetArgs),
+}
+
+#[derive(Args, Debug)]
+struct ProjectSetArgs {
+    /// The project.
+    #[arg(default_value = DEFAULT_PROJECT)]
+    project: String,
+    /// Origin that may send without a secret, `*` for one or more characters; may be given
+    /// often, and '' empties the list.
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Option<Vec<String>>,
+    /// Whether revenue is taken from requests that show no secret.
+    #[arg(long, value_name = "true|false")]
+    allow_unsafe_revenue: Option<bool>,
+    /// Address that is refused; may be given often, and '' empties the list.
+    #[arg(long, value_name = "IP")]
+    ip_filter: Option<Vec<String>>,
+    /// Profile that is refused; may be given often, and '' empties the list.
+    #[arg(long, value_name = "ID")]
+    profile_filter: Option<Vec<String>>,
+    /// Name of events that are left out, `*` for every event; may be given often, and '' empties
+    /// the list.
+    #[arg(long, value_name = "NAME")]
+    event_filter: Option<Vec<String>>,
+}
+
+impl ProjectSetArgs {
+    fn request(self) -> ProjectsRequest {
+        let list = |given: Option<Vec<String>>| {
+            given.map(|list| list.into_iter().filter(|entry| !entry.is_empty()).collect())
+        };
+        ProjectsRequest::Set {
+            project: self.project,
+            settings: SettingsChange {
+                cors: list(self.cors),
+                allow_unsafe_revenue: self.allow_unsafe_revenue,
+                ip_filters: list(self.ip_filter),
+                profile_filters: list(self.profile_filter),
+                event_filters: list(self.event_filter),
+            },
+        }
+    }
 }
 
 /// API keys. A key is written to a file; it is printed to a terminal only.
@@ -142,7 +190,7 @@ enum AgentsCommand {
     },
 }
 
-fn overlap_ms(text: &str) -> Result<i64, String> {
+pub(super) fn overlap_ms(text: &str) -> Result<i64, String> {
     let ms = parse_duration_ms(text).ok_or("takes a duration such as 24h")?;
     i64::try_from(ms).map_err(|_| "is too long".to_owned())
 }
@@ -159,6 +207,7 @@ impl ProjectsArgs {
                 let request = ProjectsRequest::Create { project };
                 print_json(&ask(&self.place, "projects", &request)?)
             }
+            ProjectsCommand::Set(set) => print_json(&ask(&self.place, "projects", &set.request())?),
         }
     }
 }
@@ -250,7 +299,11 @@ fn reserve(out: &Path, client: &str) -> Result<(), Failure> {
 }
 
 /// Where the new key goes; told before it is made, so that none is made for nobody.
-fn key_path(place: &PlaceArgs, client: &str, out: Option<PathBuf>) -> Result<PathBuf, Failure> {
+pub(super) fn key_path(
+    place: &PlaceArgs,
+    client: &str,
+    out: Option<PathBuf>,
+) -> Result<PathBuf, Failure> {
     if let Some(path) = out {
         return Ok(path);
     }
@@ -310,7 +363,7 @@ impl AgentsArgs {
 }
 
 /// Prints the list of an answer: the array as JSON, else a table.
-fn print_list(answer: &Value, member: &str, columns: &[&str], json: bool) -> Outcome {
+pub(super) fn print_list(answer: &Value, member: &str, columns: &[&str], json: bool) -> Outcome {
     if json {
         return print_json(&answer[member]);
     }

@@ -18,6 +18,7 @@ pub use table::Kind;
 pub use value::{Value, duration_text, parse_duration_ms, size_text};
 
 use crate::exit::Failure;
+use fulmar_gateway::Network;
 
 /// Rates of one identity; 0 lifts a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,14 @@ pub struct Rates {
     pub events: u64,
     /// Body bytes a second.
     pub bytes: u64,
+}
+
+/// The networks of a list with commas, and what is none.
+fn networks(text: &str) -> impl Iterator<Item = Result<Network, String>> {
+    let entries = text.split(',').map(str::trim);
+    entries
+        .filter(|entry| !entry.is_empty())
+        .map(|entry| entry.parse().map_err(|error| format!("{error}")))
 }
 
 /// The configuration, typed. Built only from settings without problems.
@@ -125,6 +134,11 @@ impl Config {
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         let text = self.text(name);
         (!text.is_empty()).then(|| PathBuf::from(text))
+    }
+
+    /// A key of kind `Text` that holds networks, with commas between them.
+    pub fn networks(&self, name: &str) -> Vec<Network> {
+        networks(self.text(name)).filter_map(Result::ok).collect()
     }
 
     /// The three rates of a section: `agents`, `keys` or `projects`.

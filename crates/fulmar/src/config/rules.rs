@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 
-use super::Config;
 use super::value::{duration_text, size_text};
+use super::{Config, networks};
 
 /// Memory that the process needs beside its configured bounds: code, state store, buffers of
 /// connections and of the runtime.
@@ -22,6 +22,8 @@ pub fn check(config: &Config, problems: &mut Vec<String>) {
         }
     }
     check_public(config, problems);
+    let proxies = networks(config.text("public.trusted_proxies")).filter_map(Result::err);
+    problems.extend(proxies.map(|error| format!("public.trusted_proxies: {error}")));
     check_addresses(config, problems);
     check_memory(config, problems);
     let admitted = config.number("gateway.age_max") + config.number("gateway.skew_max");

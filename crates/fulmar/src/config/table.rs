@@ -117,6 +117,12 @@ pub const KEYS: &[Key] = &[
         "a proxy in front ends TLS, so that plain HTTP on a public address is meant",
     ),
     key(
+        "public.trusted_proxies",
+        Text(4_096),
+        "",
+        "networks such as 10.0.0.0/8, with commas, whose forwarding headers name the client",
+    ),
+    key(
         "public.tls_cert",
         Path,
         "",
@@ -325,6 +331,12 @@ pub const KEYS: &[Key] = &[
         Size(MIB, GIB),
         "128MiB",
         "size of one segment file",
+    ),
+    key(
+        "sessions.timeout",
+        Duration(SECOND, DAY),
+        "30m",
+        "idle time that ends a session of a device",
     ),
     key(
         "writer.block_rows",

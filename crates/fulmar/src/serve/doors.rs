@@ -14,6 +14,7 @@ use fulmar_gateway::metrics::Metrics;
 use fulmar_gateway::pool::BufferPool;
 use fulmar_gateway::server::ServerLimits;
 use fulmar_gateway::tls::{Tls, TlsPaths};
+use fulmar_gateway::track::{FormulaAlone, NoTables, TrackConfig, TrackDoor, TrackParts};
 use fulmar_log::Topic;
 
 use super::live::Live;
@@ -111,6 +112,38 @@ pub fn events(live: &Live, shared: &Shared) -> EventsDoor {
         clock: Arc::new(SystemClock),
     };
     EventsDoor::new(door, parts)
+}
+
+/// The SDK door. Its tables and the sessions that are live are not wired yet: it knows servers
+/// from people, and answers the session that every door derives (S3).
+pub fn track(live: &Live, shared: &Shared) -> TrackDoor {
+    let config = &live.config;
+    let door = TrackConfig {
+        gateway: config.text("server.id").to_owned(),
+        partitions: u16::try_from(config.number("log.partitions")).unwrap_or(u16::MAX),
+        events_max: number_u32(config, "gateway.events_max"),
+        event_bytes_max: number_u32(config, "gateway.event_bytes_max"),
+        body: body_limits(config),
+        publish_time_max: config.duration("gateway.append_timeout"),
+        session_timeout_ms: config.number("sessions.timeout"),
+        trusted_proxies: config.networks("public.trusted_proxies"),
+    };
+    let rates = budget_limits(config.rates("keys"));
+    let parts = TrackParts {
+        events: Arc::new(Arc::clone(live.journal(Topic::Events))),
+        profiles: Arc::new(Arc::clone(live.journal(Topic::Profiles))),
+        registry: Arc::clone(live.registry()),
+        salts: Arc::clone(&live.salts),
+        lookup: Arc::new(NoTables),
+        sessions: Arc::new(FormulaAlone),
+        budgets: Arc::new(Budgets::new("track", rates, Arc::clone(&shared.metrics))),
+        projects: Arc::clone(&shared.projects),
+        capacity: Arc::clone(&shared.capacity),
+        pool: Arc::clone(&shared.pool),
+        metrics: Arc::clone(&shared.metrics),
+        clock: Arc::new(SystemClock),
+    };
+    TrackDoor::new(door, parts)
 }
 
 /// TLS of the agents listener: the configured files, else those of the folder.

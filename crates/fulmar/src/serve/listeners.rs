@@ -15,9 +15,11 @@ use super::ops::Ops;
 use super::public::Public;
 use super::{Told, metrics, shutdown};
 use crate::addresses::Addresses;
+use crate::admin::now_ms;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Failure};
 use crate::pki::Pki;
+use crate::salts;
 
 /// Connections of the operations listener: probes, a scraper, an operator.
 const OPS_CONNECTIONS_MAX: usize = 64;
@@ -68,7 +70,11 @@ pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Res
     };
     let registry = metrics::registry(&live, &shared.metrics);
     let ops_handler = Ops::new(Arc::clone(&live), registry);
-    let public_handler = Public::new(Arc::clone(&live), doors::events(&live, &shared));
+    let public_handler = Public::new(
+        Arc::clone(&live),
+        doors::events(&live, &shared),
+        doors::track(&live, &shared),
+    );
     let agents_handler = doors::agents(&live, &shared);
     let listeners = Listeners {
         ops: serve("ops", ops_handler, None, ops_limits, &shared, ops),
@@ -91,12 +97,14 @@ pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Res
     };
     let sampler = tokio::spawn(sample(Arc::clone(&live)));
     let saver = tokio::spawn(save_uses(Arc::clone(&live)));
+    let salter = tokio::spawn(advance_salts(Arc::clone(&live)));
 
     addresses.write(data)?;
     told.print(data, &addresses);
     let complete = shutdown::run(&live, data, listeners, signals).await;
     sampler.abort();
     saver.abort();
+    salter.abort();
     Ok(complete)
 }
 
@@ -143,5 +151,23 @@ async fn save_uses(live: Arc<Live>) {
         let saved = Arc::clone(&live.desk.saved);
         // A panic there has been printed, and the next time is a new try.
         let _ = tokio::task::spawn_blocking(move || saved.save_uses()).await;
+    }
+}
+
+/// How often it is asked whether a salt is due: far more often than the half day that it is made
+/// ahead.
+const ADVANCE_SALTS_EVERY: Duration = Duration::from_secs(60);
+
+async fn advance_salts(live: Arc<Live>) {
+    let mut every = tokio::time::interval(ADVANCE_SALTS_EVERY);
+    loop {
+        every.tick().await;
+        let live = Arc::clone(&live);
+        let advanced = tokio::task::spawn_blocking(move || {
+            salts::advance(&live.salts, &live.desk.data, now_ms())
+        });
+        if let Ok(Err(error)) = advanced.await {
+            tracing::error!(%error, "the next salt of device ids cannot be made");
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use fulmar_flow::repeats::RepeatsReader;
 use fulmar_flow::{FoldHandle, State};
+use fulmar_gateway::track::Salts;
 use fulmar_log::{Journal, Topic, disk};
 use fulmar_registry::Registry;
 use fulmar_store::query::QueryRunner;
@@ -33,6 +34,8 @@ pub struct Live {
     pub writer: FoldHandle,
     /// The writer's index of repeats, for the events door (X3).
     pub repeats: RepeatsReader,
+    /// Salts of device ids, for the SDK door.
+    pub salts: Arc<Salts>,
     /// Runs queries, or why none can run.
     pub runner: Result<QueryRunner, String>,
     /// Changes the log level.

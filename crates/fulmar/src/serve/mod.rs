@@ -35,6 +35,7 @@ use crate::node::Node;
 use crate::pki::Pki;
 use crate::place::DataArg;
 use crate::query;
+use crate::salts;
 pub use live::{Live, disk_floor};
 
 /// How long a start waits for the lock: commands beside no server hold it for a moment.
@@ -117,6 +118,7 @@ impl ServeArgs {
 
         // 4. Log, registry, state, lake; the keys of a first start.
         let node = Node::open(data.clone(), lock, config)?;
+        let salts = salts::open(&data, now_ms())?;
         told.keys = keys::ensure(&data, &node.registry, &node.config, now_ms())?;
 
         // 5. Compaction, then the writer from its committed position, then retention: it may
@@ -134,6 +136,7 @@ impl ServeArgs {
             state: Arc::clone(&node.state),
             writer: writer.handle,
             repeats: writer.repeats,
+            salts,
             level,
             bench_control: self.bench_control,
             started_ms,

@@ -7,6 +7,7 @@ use fulmar_event::Timestamp;
 use fulmar_gateway::events::EventsDoor;
 use fulmar_gateway::http::{Answer, Handler, Peer, answer, method_not_allowed, no_store};
 use fulmar_gateway::public::{Readiness, answer_public, public_route};
+use fulmar_gateway::track::TrackDoor;
 use fulmar_registry::{RegistryError, Scope};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -39,15 +40,20 @@ const ADMIN: &str = "/v1/admin/";
 pub struct Public {
     live: Arc<Live>,
     events: EventsDoor,
+    track: TrackDoor,
 }
 
 impl Public {
     /// The handler of the listener.
-    pub fn new(live: Arc<Live>, events: EventsDoor) -> Self {
-        Self { live, events }
+    pub fn new(live: Arc<Live>, events: EventsDoor, track: TrackDoor) -> Self {
+        Self {
+            live,
+            events,
+            track,
+        }
     }
 
-    /// The descriptor, health, and the events door.
+    /// The descriptor, health, and the doors for JSON.
     async fn doors(&self, request: Request<Incoming>, peer: &Arc<Peer>) -> Answer {
         let readiness = || match self.live.unready() {
             None => Readiness::Ready,
@@ -58,6 +64,7 @@ impl Public {
         let path = request.uri().path();
         match answer_public(request.method(), path, now, readiness) {
             Some(answer) => answer,
+            None if TrackDoor::serves(path) => self.track.handle(request, peer).await,
             None => self.events.handle(request, peer).await,
         }
     }
@@ -252,6 +259,7 @@ impl Handler for Public {
         match path {
             "/v1/admin/projects" => "/v1/admin/projects",
             "/v1/admin/keys" => "/v1/admin/keys",
+            "/v1/admin/clients" => "/v1/admin/clients",
             "/v1/admin/agents" => "/v1/admin/agents",
             "/v1/admin/quarantine" => "/v1/admin/quarantine",
             "/v1/admin/lake" => "/v1/admin/lake",
@@ -260,6 +268,7 @@ impl Handler for Public {
             "/v1/admin/log" => "/v1/admin/log",
             "/v1/admin/drain" => "/v1/admin/drain",
             QUERY => QUERY,
+            other if TrackDoor::serves(other) => self.track.route(other),
             other => public_route(other).unwrap_or_else(|| self.events.route(other)),
         }
     }

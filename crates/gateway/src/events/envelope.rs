@@ -12,7 +12,7 @@ const ITEM_DEPTH_MAX: usize = usize::MAX;
 
 /// How a body carries events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// One JSON event or an array of them, as the first byte says.
     Json,
     /// The same, or NDJSON if more documents follow the first: for types that
@@ -30,7 +30,7 @@ pub(super) enum Shape {
 
 /// What is wrong with the whole body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum EnvelopeFault {
+pub(crate) enum EnvelopeFault {
     /// 415.
     MediaType,
     /// 400: not UTF-8, not JSON, or neither an object nor an array.
@@ -42,7 +42,7 @@ pub(super) enum EnvelopeFault {
 }
 
 /// One event's text, or why it is none.
-pub(super) type Item<'a> = Result<&'a str, Fault>;
+pub(crate) type Item<'a> = Result<&'a str, Fault>;
 
 /// The shape that the headers tell.
 pub(super) fn shape_of(headers: &HeaderMap) -> Result<Shape, EnvelopeFault> {
@@ -79,7 +79,7 @@ pub(super) fn shape_of(headers: &HeaderMap) -> Result<Shape, EnvelopeFault> {
 }
 
 /// The events of a body, at most `events_max`.
-pub(super) fn split<'a>(
+pub(crate) fn split<'a>(
     body: &'a [u8],
     shape: Shape,
     events_max: usize,

@@ -101,7 +101,7 @@ fn read_member<'a>(name: &str, value: &'a str, event: &mut Event<'a>) -> Result<
 
 /// Calls `visit` with each member's name and its value as it stands. The text
 /// has to be one JSON object; `data` may go to its full depth in it.
-pub(super) fn each_member<'a>(
+pub(crate) fn each_member<'a>(
     scanner: &mut Scanner<'a>,
     mut visit: impl FnMut(Cow<'a, str>, &'a str) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
@@ -125,7 +125,7 @@ pub(super) fn each_member<'a>(
     }
 }
 
-pub(super) fn malformed(error: JsonError) -> Fault {
+pub(crate) fn malformed(error: JsonError) -> Fault {
     Fault::new(code::MALFORMED_JSON, "", error.to_string())
 }
 
@@ -205,7 +205,7 @@ pub(super) fn text_member<'a>(
 }
 
 /// A string, whatever its length.
-pub(super) fn plain_text<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>, Fault> {
+pub(crate) fn plain_text<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>, Fault> {
     let Some(inner) = value
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'))

@@ -7,12 +7,12 @@ use rustls::crypto::SecureRandom;
 use sha2::{Digest, Sha256};
 
 /// Makes ids that nobody can guess or meet by chance.
-pub(super) struct IdMint {
+pub(crate) struct IdMint {
     random: &'static dyn SecureRandom,
 }
 
 impl IdMint {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             random: rustls::crypto::aws_lc_rs::default_provider().secure_random,
         }
@@ -25,18 +25,31 @@ impl IdMint {
         self.random.fill(&mut bytes).ok()?;
         let millis = now.as_millis().to_be_bytes();
         bytes[..6].copy_from_slice(&millis[2..]);
-        bytes[6] = bytes[6] & 0x0f | 0x70;
-        bytes[8] = bytes[8] & 0x3f | 0x80;
-        let mut text = String::with_capacity(36);
-        for (place, byte) in bytes.iter().enumerate() {
-            if matches!(place, 4 | 6 | 8 | 10) {
-                text.push('-');
-            }
-            // Writing to a string does not fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        Some(text)
+        Some(uuid_text(bytes, 0x70))
     }
+
+    /// A UUID of version 4: nothing but chance.
+    pub(crate) fn random_uuid(&self) -> Option<String> {
+        let mut bytes = [0_u8; 16];
+        self.random.fill(&mut bytes).ok()?;
+        Some(uuid_text(bytes, 0x40))
+    }
+}
+
+/// The text of a UUID of 16 bytes, which get its version and variant (RFC 9562).
+fn uuid_text(mut bytes: [u8; 16], version: u8) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes[6] = bytes[6] & 0x0f | version;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = String::with_capacity(36);
+    for (place, byte) in bytes.into_iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
 }
 
 /// The id of a CloudEvent: its source and id name it only together, so both

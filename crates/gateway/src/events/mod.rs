@@ -9,15 +9,15 @@
 
 mod batch;
 mod cloud_event;
-mod envelope;
-mod event;
-mod ids;
+pub(crate) mod envelope;
+pub(crate) mod event;
+pub(crate) mod ids;
 mod keys;
 mod recent;
 mod refuse;
 mod store;
-mod time;
-mod verdict;
+pub(crate) mod time;
+pub(crate) mod verdict;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,11 +3,11 @@
 use fulmar_event::Timestamp;
 
 /// Seconds of a day.
-pub(super) const DAY_SECONDS: i64 = 86_400;
+pub(crate) const DAY_SECONDS: i64 = 86_400;
 
 /// Reads `2026-11-30T21:04:05.123456789Z` or with `+hh:mm`. Finer digits than
 /// nanoseconds are cut off; a leap second is the first of the next minute.
-pub(super) fn parse_rfc3339(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
     // The shortest is 20 bytes; 64 leaves room for more digits than mean
     // anything.

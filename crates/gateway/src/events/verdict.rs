@@ -32,7 +32,7 @@ pub mod code {
 }
 
 impl Fault {
-    pub(super) fn new(
+    pub(crate) fn new(
         code: &'static str,
         field: impl Into<String>,
         detail: impl Into<Cow<'static, str>>,
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    pub(super) fn of_field(field: &str, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn of_field(field: &str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(code::INVALID_EVENT, field, detail)
     }
 }
@@ -128,7 +128,7 @@ fn push_member(name: &str, value: &str, out: &mut Vec<u8>) {
 }
 
 /// Appends a string as JSON.
-pub(super) fn push_json_string(value: &str, out: &mut Vec<u8>) {
+pub(crate) fn push_json_string(value: &str, out: &mut Vec<u8>) {
     let plain = value
         .bytes()
         .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');

@@ -14,3 +14,7 @@ mod pki;
 mod reload;
 mod rig;
 mod shelf;
+mod track_batches;
+mod track_fixtures;
+mod track_rig;
+mod track_statuses;
