@@ -1,4 +1,4 @@
-//! Sessions of devices, as a pure fold over product events: no clock, no I/O, no randomness that
+//! Sessions of devices, as a pure fold over product events, and profiles: no clock, no I/O, no randomness that
 //! an output depends on (I4). The caller feeds events in the order of the log, once each, with
 //! the log's time, and keeps what [`SessionFold::changes`] hands out.
 
@@ -6,6 +6,7 @@ mod codec;
 mod due;
 mod fold;
 mod interner;
+pub mod profiles;
 mod session;
 #[cfg(test)]
 mod tests;

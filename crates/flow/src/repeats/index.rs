@@ -66,7 +66,7 @@ impl Index {
         sizes: RunSizes,
     ) -> Result<(Index, Vec<YoungBlock>)> {
         disk::create_dir_all(dir).map_err(io_error("create", dir))?;
-        let manifest = Manifest::load(state)?;
+        let manifest = Manifest::load(state, config.keyspace)?;
         remove_orphans(dir, &manifest.runs)?;
         let mut runs = Vec::with_capacity(manifest.runs.len());
         for entry in &manifest.runs {

@@ -9,8 +9,6 @@ use super::run::RunEntry;
 use crate::error::{FlowError, Result};
 use crate::state::{State, StateBatch};
 
-/// Keyspace of the index.
-const KEYSPACE: &str = "repeats";
 const HASH_KEY: &str = "key";
 const CUT_KEY: &str = "cut";
 const RUN_PREFIX: &str = "run/";
@@ -38,31 +36,31 @@ pub(super) struct Manifest {
 
 impl Manifest {
     /// Reads it; the first time it draws the secret key and commits it.
-    pub fn load(state: &State) -> Result<Manifest> {
-        let hash_key = match state.get(KEYSPACE, HASH_KEY.as_bytes())? {
+    pub fn load(state: &State, space: &'static str) -> Result<Manifest> {
+        let hash_key = match state.get(space, HASH_KEY.as_bytes())? {
             Some(bytes) => bytes
                 .try_into()
-                .map_err(|_| unreadable(HASH_KEY, "not 16 bytes"))?,
-            None => draw_key(state)?,
+                .map_err(|_| unreadable(space, HASH_KEY, "not 16 bytes"))?,
+            None => draw_key(state, space)?,
         };
         let mut runs = Vec::new();
-        for (key, value) in state.prefix(KEYSPACE, RUN_PREFIX.as_bytes())? {
+        for (key, value) in state.prefix(space, RUN_PREFIX.as_bytes())? {
             let entry: RunEntry = serde_json::from_slice(&value)
-                .map_err(|error| unreadable(&String::from_utf8_lossy(&key), &error.to_string()))?;
+                .map_err(|error| unreadable(space, &String::from_utf8_lossy(&key), &error.to_string()))?;
             runs.push(entry);
         }
         runs.sort_by_key(|entry| (entry.last_ms, entry.first_ms, entry.id));
         let mut young = Vec::new();
-        for (key, value) in state.prefix(KEYSPACE, YOUNG_PREFIX.as_bytes())? {
-            young.push(decode_young(&key, &value)?);
+        for (key, value) in state.prefix(space, YOUNG_PREFIX.as_bytes())? {
+            young.push(decode_young(space, &key, &value)?);
         }
-        let cut = state.get(KEYSPACE, CUT_KEY.as_bytes())?;
+        let cut = state.get(space, CUT_KEY.as_bytes())?;
         let cut_ms = match cut {
             None => None,
             Some(bytes) => {
                 let bytes = bytes
                     .try_into()
-                    .map_err(|_| unreadable(CUT_KEY, "not 8 bytes"))?;
+                    .map_err(|_| unreadable(space, CUT_KEY, "not 8 bytes"))?;
                 Some(i64::from_le_bytes(bytes))
             }
         };
@@ -75,27 +73,27 @@ impl Manifest {
     }
 }
 
-fn draw_key(state: &State) -> Result<[u8; 16]> {
+fn draw_key(state: &State, space: &'static str) -> Result<[u8; 16]> {
     let mut key = [0; 16];
     getrandom::fill(&mut key).map_err(|error| FlowError::Random(error.to_string()))?;
     let mut batch = StateBatch::new();
-    batch.put(KEYSPACE, HASH_KEY, key);
+    batch.put(space, HASH_KEY, key);
     state.commit(batch)?;
     Ok(key)
 }
 
-fn decode_young(key: &[u8], value: &[u8]) -> Result<YoungBlock> {
+fn decode_young(space: &str, key: &[u8], value: &[u8]) -> Result<YoungBlock> {
     let name = String::from_utf8_lossy(key);
     let first = name
         .strip_prefix(YOUNG_PREFIX)
         .and_then(|digits| digits.parse().ok());
-    let first = first.ok_or_else(|| unreadable(&name, "no offset in the key"))?;
+    let first = first.ok_or_else(|| unreadable(space, &name, "no offset in the key"))?;
     let Some((log_ms, hashes)) = value.split_first_chunk::<8>() else {
-        return Err(unreadable(&name, "no log time"));
+        return Err(unreadable(space, &name, "no log time"));
     };
     let (hashes, rest) = hashes.as_chunks::<HASH_BYTES>();
     if !rest.is_empty() {
-        return Err(unreadable(&name, "not whole hashes"));
+        return Err(unreadable(space, &name, "not whole hashes"));
     }
     let hashes = hashes
         .iter()
@@ -109,34 +107,40 @@ fn decode_young(key: &[u8], value: &[u8]) -> Result<YoungBlock> {
 }
 
 /// Lists a run; its file is on disk, synced, under its name (F4).
-pub(super) fn stage_run(entry: &RunEntry, batch: &mut StateBatch) {
+pub(super) fn stage_run(space: &'static str, entry: &RunEntry, batch: &mut StateBatch) {
     let value = serde_json::to_vec(entry).expect("four numbers always encode");
-    batch.put(KEYSPACE, run_key(entry.id), value);
+    batch.put(space, run_key(entry.id), value);
 }
 
 /// Takes a run off the list.
-pub(super) fn unstage_run(id: u64, batch: &mut StateBatch) {
-    batch.delete(KEYSPACE, run_key(id));
+pub(super) fn unstage_run(space: &'static str, id: u64, batch: &mut StateBatch) {
+    batch.delete(space, run_key(id));
 }
 
 /// Keeps the new ids of a small block.
-pub(super) fn stage_young(first: u64, log_ms: i64, hashes: &[IdHash], batch: &mut StateBatch) {
+pub(super) fn stage_young(
+    space: &'static str,
+    first: u64,
+    log_ms: i64,
+    hashes: &[IdHash],
+    batch: &mut StateBatch,
+) {
     let mut value = Vec::with_capacity(8 + hashes.len() * HASH_BYTES);
     value.extend_from_slice(&log_ms.to_le_bytes());
     for hash in hashes {
         value.extend_from_slice(&hash.0.to_le_bytes());
     }
-    batch.put(KEYSPACE, young_key(first), value);
+    batch.put(space, young_key(first), value);
 }
 
 /// Drops the ids of a small block, which are in a run by now.
-pub(super) fn unstage_young(first: u64, batch: &mut StateBatch) {
-    batch.delete(KEYSPACE, young_key(first));
+pub(super) fn unstage_young(space: &'static str, first: u64, batch: &mut StateBatch) {
+    batch.delete(space, young_key(first));
 }
 
 /// Notes that everything up to this log time may have been dropped before its time.
-pub(super) fn stage_cut(cut_ms: i64, batch: &mut StateBatch) {
-    batch.put(KEYSPACE, CUT_KEY, cut_ms.to_le_bytes());
+pub(super) fn stage_cut(space: &'static str, cut_ms: i64, batch: &mut StateBatch) {
+    batch.put(space, CUT_KEY, cut_ms.to_le_bytes());
 }
 
 fn run_key(id: u64) -> String {
@@ -147,8 +151,8 @@ fn young_key(first: u64) -> String {
     format!("{YOUNG_PREFIX}{first:020}")
 }
 
-fn unreadable(key: &str, reason: &str) -> FlowError {
-    let (keyspace, key, reason) = (KEYSPACE.to_owned(), key.to_owned(), reason.to_owned());
+fn unreadable(space: &str, key: &str, reason: &str) -> FlowError {
+    let (keyspace, key, reason) = (space.to_owned(), key.to_owned(), reason.to_owned());
     FlowError::StateValue {
         keyspace,
         key,

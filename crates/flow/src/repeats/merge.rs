@@ -173,9 +173,9 @@ fn commit(index: &Index, inputs: &[Arc<Run>], merged: Run) -> Result<()> {
     };
     let mut batch = StateBatch::new();
     for input in inputs {
-        unstage_run(input.entry.id, &mut batch);
+        unstage_run(index.config.keyspace, input.entry.id, &mut batch);
     }
-    stage_run(&merged.entry, &mut batch);
+    stage_run(index.config.keyspace, &merged.entry, &mut batch);
     // From here on it may be committed, also when the commit fails: the file has to stay.
     merged.keep();
     index.state.commit(batch)?;

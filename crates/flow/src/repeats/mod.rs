@@ -48,6 +48,8 @@ pub struct RepeatsConfig {
     pub disk_bytes_max: u64,
     /// Most bytes of filters in memory; likewise.
     pub memory_bytes_max: u64,
+    /// Keyspace of its part of committed state: one for each fold that has an index.
+    pub keyspace: &'static str,
 }
 
 impl Default for RepeatsConfig {
@@ -57,6 +59,7 @@ impl Default for RepeatsConfig {
             window_ms: (168 * 60 + 5) * 60_000,
             disk_bytes_max: 4 << 30,
             memory_bytes_max: 256 << 20,
+            keyspace: "repeats",
         }
     }
 }
@@ -215,15 +218,15 @@ impl Repeats {
         let is_old = log_ms.saturating_sub(oldest_ms) >= self.index.part_ms();
         let staged = if is_full || (is_old && !ids.is_empty()) {
             let run = self.write_run(&ids, oldest_ms, log_ms)?;
-            manifest::stage_run(&run.entry, batch);
+            manifest::stage_run(self.index.config.keyspace, &run.entry, batch);
             for first in &self.young_blocks {
-                manifest::unstage_young(*first, batch);
+                manifest::unstage_young(self.index.config.keyspace, *first, batch);
             }
             self.staged(Some(run), Vec::new(), log_ms)
         } else if admitted.is_empty() {
             self.staged(None, ids, log_ms)
         } else {
-            manifest::stage_young(block.first, log_time_ms, &admitted, batch);
+            manifest::stage_young(self.index.config.keyspace, block.first, log_time_ms, &admitted, batch);
             let mut staged = self.staged(None, ids, log_ms);
             staged.young_blocks.push(block.first);
             staged.young_first_ms = oldest_ms;
@@ -284,7 +287,7 @@ impl Repeats {
             }
             disk_bytes -= run.disk_bytes();
             memory_bytes -= run.memory_bytes();
-            manifest::unstage_run(run.entry.id, batch);
+            manifest::unstage_run(self.index.config.keyspace, run.entry.id, batch);
             staged.dropped.push(run.entry.id);
             if !is_expired {
                 staged.cut_ms = staged.cut_ms.max(Some(run.entry.last_ms));
@@ -292,7 +295,7 @@ impl Repeats {
         }
         staged.cut_ms = staged.cut_ms.max(set.cut_ms);
         if let Some(cut_ms) = staged.cut_ms.filter(|_| staged.cut_ms != set.cut_ms) {
-            manifest::stage_cut(cut_ms, batch);
+            manifest::stage_cut(self.index.config.keyspace, cut_ms, batch);
         }
         staged
     }

@@ -96,6 +96,7 @@ fn a_byte_bound_cuts_the_window_and_says_so() {
     // them in memory. Four fit into 20,000 less an eighth.
     for (disk_bytes_max, memory_bytes_max) in [(20_000, 1 << 30), (1 << 30, 350)] {
         let config = RepeatsConfig {
+            keyspace: "repeats",
             window_ms: WINDOW_MS,
             disk_bytes_max,
             memory_bytes_max,

@@ -111,6 +111,7 @@ impl Bed {
 
 fn roomy() -> RepeatsConfig {
     RepeatsConfig {
+        keyspace: "repeats",
         window_ms: WINDOW_MS,
         disk_bytes_max: 1 << 30,
         memory_bytes_max: 1 << 30,
