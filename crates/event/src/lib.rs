@@ -46,7 +46,7 @@ pub use body::{
     activity_name, class_name, outcome_name, transport_name,
 };
 pub use contract::{Reason, Violation};
-pub use draft::{Head, Payload, ProfileChange};
+pub use draft::{Head, Payload, ProfileChange, encode_device};
 pub use enrichment::Enrichment;
 pub use identifier::{agent_id_ok, identifier_ok};
 pub use json::{DEPTH_MAX, JsonFault};

@@ -52,9 +52,12 @@ pub fn take(desk: &Desk, data: &DataDir, request: &BackupRequest) -> Result<Valu
     let repeats = data.repeats();
     let before = desk.lake.snapshot();
     let mut count = Count::default();
+    let of_profiles = data.profile_repeats();
     link_all(&repeats, &target.repeats(), &mut count)?;
+    link_all(&of_profiles, &target.profile_repeats(), &mut count)?;
     desk.state.copy_to(&target.state())?;
     link_all(&repeats, &target.repeats(), &mut count)?;
+    link_all(&of_profiles, &target.profile_repeats(), &mut count)?;
     let after = desk.lake.snapshot();
     for file in before.all().chain(after.all()) {
         let place = file.path.strip_prefix(data.root())?;

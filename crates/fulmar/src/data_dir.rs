@@ -44,6 +44,11 @@ impl DataDir {
         self.state().join("repeats")
     }
 
+    /// The files of the profile fold's index of repeats.
+    pub fn profile_repeats(&self) -> PathBuf {
+        self.state().join("repeats-profiles")
+    }
+
     /// The tables' files, under private names.
     pub fn lake(&self) -> PathBuf {
         self.root.join("lake")

@@ -9,7 +9,7 @@ use fulmar_flow::{BlockLimits, FoldHandle, State, start_fold, synced_ends};
 use fulmar_log::{BytesMax, FolderLock, Log, LogConfig, Topic, partitions_of};
 use fulmar_registry::{Folded, Registry};
 use fulmar_sessions::SessionRules;
-use fulmar_store::{Lake, LakeConfig, Table, Writer};
+use fulmar_store::{Lake, LakeConfig, ProfileWriter, Table, Writer, WriterJournals};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -43,10 +43,12 @@ pub struct Node {
     lock: FolderLock,
 }
 
-/// The fold that fills the tables, and what can be read of it.
+/// The folds that fill the tables, and what can be read of them.
 pub struct WriterParts {
-    /// The running fold.
+    /// The running fold over `events`.
     pub handle: FoldHandle,
+    /// The running fold over `profiles`, which sends servers' events on to `events`.
+    pub profiles: FoldHandle,
     /// Its index of repeats, for doors (X3).
     pub repeats: RepeatsReader,
 }
@@ -141,16 +143,18 @@ impl Node {
             .collect()
     }
 
-    /// Starts the fold that fills the tables, from its committed position.
+    /// Starts the folds that fill the tables, from their committed positions.
     pub fn start_writer(&self) -> Result<WriterParts, Failure> {
         let config = &self.config;
         let limits = RepeatsConfig {
             window_ms: i64::try_from(config.number("repeats.window")).unwrap_or(i64::MAX),
             disk_bytes_max: config.number("repeats.disk_max"),
             memory_bytes_max: config.number("repeats.memory_max"),
+            ..RepeatsConfig::default()
         };
         let index = Repeats::open(&self.data.repeats(), &self.state, limits)?;
         let repeats = index.reader();
+        let profiles = self.start_profiles(limits)?;
         let sessions = SessionRules {
             timeout_ms: i64::try_from(config.number("sessions.timeout")).unwrap_or(i64::MAX),
             late_ms: i64::try_from(config.number("sessions.late_max")).unwrap_or(i64::MAX),
@@ -158,20 +162,52 @@ impl Node {
         let fold = Writer::open(
             self.lake.clone(),
             index,
-            self.log.journal(Topic::Quarantine),
+            WriterJournals {
+                quarantine: self.log.journal(Topic::Quarantine),
+                profiles: self.log.journal(Topic::Profiles),
+                partitions: self.log.partitions(),
+            },
             Arc::clone(&self.state),
             sessions,
         )?;
         let events = self.log.journal(Topic::Events);
         let state = Arc::clone(&self.state);
         let handle = start_fold(fold, events, state, block_limits(config))?;
-        Ok(WriterParts { handle, repeats })
+        Ok(WriterParts {
+            handle,
+            profiles,
+            repeats,
+        })
+    }
+
+    fn start_profiles(&self, limits: RepeatsConfig) -> Result<FoldHandle, Failure> {
+        let limits = RepeatsConfig {
+            keyspace: "repeats-profiles",
+            ..limits
+        };
+        let dir = self.data.profile_repeats();
+        let fold = ProfileWriter::new(
+            self.lake.clone(),
+            Repeats::open(&dir, &self.state, limits)?,
+            Arc::clone(&self.state),
+            (self.log.journal(Topic::Events), self.log.partitions()),
+            self.log.journal(Topic::Quarantine),
+        );
+        let (profiles, state) = (self.log.journal(Topic::Profiles), Arc::clone(&self.state));
+        Ok(start_fold(
+            fold,
+            profiles,
+            state,
+            block_limits(&self.config),
+        )?)
     }
 
     /// Runs the writer to the log's end; false when it could not get there.
     pub fn store_all(&self) -> Result<bool, Failure> {
         let compaction = self.lake.start_compaction()?;
         let writer = self.start_writer()?;
+        // What servers sent goes on to `events` first.
+        writer.profiles.stop();
         writer.handle.stop();
         compaction.stop();
         Ok(writer.handle.position() == self.log.journal(Topic::Events).end())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fulmar_flow::FoldHandle;
 use fulmar_store::query::{
@@ -81,7 +81,18 @@ pub fn request(lake: &Lake, body: &QueryBody) -> Result<QueryRequest, QueryError
 
 /// Cuts the open block and waits until what the log held at this call is stored, at most for
 /// `wait`. Tells how far it came.
-pub async fn cut_and_wait(writer: &FoldHandle, wait: Duration) -> Reached {
+pub async fn cut_and_wait(profiles: &FoldHandle, writer: &FoldHandle, wait: Duration) -> Reached {
+    let began = Instant::now();
+    // What servers sent goes on from there to `events`.
+    let sent_on = reach(profiles, wait).await;
+    let reached = reach(writer, wait.saturating_sub(began.elapsed())).await;
+    Reached {
+        stored: sent_on.stored && reached.stored,
+        ..reached
+    }
+}
+
+async fn reach(writer: &FoldHandle, wait: Duration) -> Reached {
     let target = writer.cut();
     let mut position = writer.watch_position();
     let reached = position.wait_for(|position| *position >= target);

@@ -21,7 +21,7 @@ pub fn of_server(live: &Live) -> Result<Value, Failure> {
         &live.state,
         &live.folder,
         &live.config,
-        Some(&live.writer),
+        &[&live.writer, &live.profiles],
     )?;
     status["state"] = json!(live.unready().unwrap_or("ready"));
     status["started"] = json!(time_text(live.started_ms));
@@ -39,7 +39,7 @@ pub fn of_node(node: &Node) -> Result<Value, Failure> {
         &node.state,
         node.data.root(),
         &node.config,
-        None,
+        &[],
     )
 }
 
@@ -48,11 +48,11 @@ fn of_parts(
     state: &State,
     folder: &Path,
     config: &Config,
-    writer: Option<&FoldHandle>,
+    folds: &[&FoldHandle],
 ) -> Result<Value, Failure> {
     // The writer's counts are read before the log's end is: the end only grows, so that the
     // ledger, which is read last, never finds the position ahead of it.
-    let folds: Vec<_> = writer.iter().map(|writer| writer.stats()).collect();
+    let folds: Vec<_> = folds.iter().map(|fold| fold.stats()).collect();
     let topics: Vec<JournalStats> = desk
         .journals
         .iter()

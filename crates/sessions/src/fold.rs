@@ -59,6 +59,8 @@ pub trait Rows {
     fn ended(&mut self, session: &SessionView<'_>);
     /// The event in hand starts a session: the row `session_start`.
     fn started(&mut self, session: &SessionView<'_>);
+    /// The event in hand names another profile than its session had.
+    fn identified(&mut self, session: &SessionView<'_>);
     /// Where the event in hand belongs.
     fn placed(&mut self, placed: &Placed<'_>);
     /// A session as the block leaves it: a row of `sessions`.
@@ -179,9 +181,11 @@ impl SessionFold {
         self.touch(device, place);
         let at = at(feed);
         let session = self.sessions[place as usize].as_mut().expect(HERE);
-        session.take((feed.event, track), feed.time_ms, at, &mut self.texts);
+        let another = session.take((feed.event, track), feed.time_ms, at, &mut self.texts);
         if session.events + session.screen_views == 1 {
             rows.started(&session.view(&self.texts));
+        } else if another {
+            rows.identified(&session.view(&self.texts));
         }
         rows.placed(&session.placed(track, &self.texts));
     }

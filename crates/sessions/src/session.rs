@@ -202,14 +202,15 @@ impl Session {
     }
 
     /// Takes an event that belongs to it. What comes of many does not depend on their order:
-    /// where the first or last event decides, equal times are told apart by what they say.
+    /// where the first or last event decides, equal times are told apart by what they say. True
+    /// when the event identified another profile.
     pub fn take(
         &mut self,
         (event, track): (&EventView<'_>, &TrackView<'_>),
         time_ms: i64,
         at: At,
         texts: &mut Interner,
-    ) {
+    ) -> bool {
         self.take_page(track, time_ms, texts);
         if time_ms <= self.created_ms {
             self.take_origin((event, track), time_ms, texts);
@@ -225,16 +226,19 @@ impl Session {
         self.touched_ms = self.touched_ms.max(at.log_ms);
         (self.partition, self.offset) = (at.partition, at.offset);
         let profile = track.profile_id;
-        let identified = !profile.is_empty() && profile != self.device();
-        if identified && (time_ms, profile) > (self.profile_ms, self.identified()) {
-            self.profile_ms = time_ms;
-            if profile != self.identified() {
-                self.names = [self.device(), profile].concat().into();
-            }
-        }
         if !track.groups.is_empty() {
             self.unite_groups(track.groups, texts);
         }
+        let identified = !profile.is_empty() && profile != self.device();
+        if !identified || (time_ms, profile) <= (self.profile_ms, self.identified()) {
+            return false;
+        }
+        self.profile_ms = time_ms;
+        let another = profile != self.identified();
+        if another {
+            self.names = [self.device(), profile].concat().into();
+        }
+        another
     }
 
     /// The first and the last page that any event names.

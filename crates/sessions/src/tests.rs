@@ -41,6 +41,10 @@ impl Rows for Book {
         ));
     }
 
+    fn identified(&mut self, s: &SessionView<'_>) {
+        self.lines.push(format!("identified {}", s.profile_id));
+    }
+
     fn placed(&mut self, placed: &Placed<'_>) {
         let session = if placed.session_id.is_empty() {
             "outside"
@@ -360,6 +364,7 @@ fn ids_are_those_that_doors_answer_and_never_one_of_before() {
         fn started(&mut self, session: &SessionView<'_>) {
             self.0.push(session.id.to_owned());
         }
+        fn identified(&mut self, _: &SessionView<'_>) {}
         fn placed(&mut self, _: &Placed<'_>) {}
         fn session(&mut self, _: &SessionView<'_>) {}
     }

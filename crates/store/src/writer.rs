@@ -8,16 +8,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_event::{Quarantined, Timestamp};
 use fulmar_flow::repeats::Repeats;
 use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, State, StateBatch};
-use fulmar_log::{Journal, Record, Records};
+use fulmar_log::{Journal, Record, Topic};
 use fulmar_sessions::{SessionFold, SessionRules};
 
 use crate::error::StoreError;
 use crate::lake::{Lake, LakeFile};
+use crate::refusal::{Refusal, append_refused, fold_error};
 use crate::tables::Table;
-use rows::{Refusal, Rows};
+use rows::Rows;
 
 mod rows;
 mod session_sink;
@@ -32,10 +32,18 @@ const SESSIONS: &str = "sessions";
 const VERSION: u32 = 1;
 
 /// How long a try waits for compaction to make room before it says so (F6).
-const ROOM_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const ROOM_WAIT: Duration = Duration::from_secs(5);
 
-/// Bytes of quarantined records per append: far below the log's own bound.
-const QUARANTINE_APPEND_BYTES: usize = 4 * 1024 * 1024;
+/// Where the writer appends to.
+#[derive(Clone)]
+pub struct WriterJournals {
+    /// What can't be stored.
+    pub quarantine: Arc<Journal>,
+    /// What the profile fold is told of sessions (F1).
+    pub profiles: Arc<Journal>,
+    /// Partitions of that topic.
+    pub partitions: u16,
+}
 
 /// The writer's fold.
 pub struct Writer {
@@ -43,22 +51,21 @@ pub struct Writer {
     repeats: Repeats,
     sessions: SessionFold,
     state: Arc<State>,
-    quarantine: Arc<Journal>,
+    journals: WriterJournals,
     rows: Rows,
     /// Files of the block in hand, until its batch is committed.
     files: Vec<LakeFile>,
 }
 
 impl Writer {
-    /// A writer into `lake`, which drops what `repeats` knows and appends what
-    /// can't be stored to the topic `quarantine`. Takes up the sessions in `state`.
+    /// A writer into `lake`, which drops what `repeats` knows. Takes up the sessions in `state`.
     ///
     /// # Errors
     /// When those can't be read.
     pub fn open(
         lake: Lake,
         repeats: Repeats,
-        quarantine: Arc<Journal>,
+        journals: WriterJournals,
         state: Arc<State>,
         rules: SessionRules,
     ) -> Result<Writer, StoreError> {
@@ -73,8 +80,8 @@ impl Writer {
             repeats,
             sessions,
             state,
-            quarantine,
-            rows: Rows::default(),
+            rows: Rows::new(journals.partitions),
+            journals,
             files: Vec::new(),
         })
     }
@@ -104,6 +111,10 @@ impl Writer {
             }
         }
         self.rows.add_sessions(&mut self.sessions);
+        let onward = std::mem::take(&mut self.rows.onward);
+        if !onward.is_empty() {
+            self.journals.profiles.append_blocking(onward)?;
+        }
         Ok(refused)
     }
 
@@ -121,34 +132,6 @@ impl Writer {
                 self.files
                     .push(self.lake.write_block(&block, builder, &order)?);
             }
-        }
-        Ok(())
-    }
-
-    /// Appends what is refused, synced. A block that is tried again appends it
-    /// again; readers keep the first copy.
-    fn quarantine(&self, refused: &[(Record<'_>, Refusal)]) -> Result<(), StoreError> {
-        let mut records = Records::new();
-        for (record, refusal) in refused {
-            let mark = records.begin(0);
-            let quarantined = Quarantined {
-                topic: fulmar_log::Topic::Events.name(),
-                partition: record.partition,
-                offset: record.offset,
-                reason: refusal.reason.as_str(),
-                detail: &refusal.detail,
-                original: record.bytes,
-                time: Some(Timestamp::from_millis(record.append_time_ms)),
-            };
-            quarantined.encode(records.buffer());
-            records.end(mark);
-            if records.bytes().len() >= QUARANTINE_APPEND_BYTES {
-                self.quarantine
-                    .append_blocking(std::mem::take(&mut records))?;
-            }
-        }
-        if !records.is_empty() {
-            self.quarantine.append_blocking(records)?;
         }
         Ok(())
     }
@@ -193,7 +176,7 @@ impl Fold for Writer {
         refused.extend(self.fold_sessions(block, tracks).map_err(fold_error)?);
         let stored = self.rows.is_new.iter().filter(|is_new| **is_new).count() as u64;
         self.write_files(block.name()).map_err(fold_error)?;
-        self.quarantine(&refused).map_err(fold_error)?;
+        append_refused(&self.journals.quarantine, Topic::Events, &refused).map_err(fold_error)?;
         for file in &self.files {
             self.lake.stage(file, batch);
         }
@@ -219,22 +202,5 @@ impl Fold for Writer {
 
     fn next_due_ms(&self) -> Option<i64> {
         self.sessions.next_due_ms()
-    }
-}
-
-/// I/O may pass by itself (a full disk, a log that refuses for now); what the
-/// formats' libraries refuse does not.
-fn fold_error(error: StoreError) -> FoldError {
-    let text = error.to_string();
-    match error {
-        StoreError::Io { .. } | StoreError::Log(_) | StoreError::Stopped => {
-            FoldError::Transient(text)
-        }
-        StoreError::Parquet {
-            source: parquet::errors::ParquetError::External(cause),
-            ..
-        } if cause.is::<std::io::Error>() => FoldError::Transient(text),
-        StoreError::State(error) => error.into(),
-        _ => FoldError::Fatal(text),
     }
 }

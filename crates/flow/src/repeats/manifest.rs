@@ -45,8 +45,9 @@ impl Manifest {
         };
         let mut runs = Vec::new();
         for (key, value) in state.prefix(space, RUN_PREFIX.as_bytes())? {
-            let entry: RunEntry = serde_json::from_slice(&value)
-                .map_err(|error| unreadable(space, &String::from_utf8_lossy(&key), &error.to_string()))?;
+            let entry: RunEntry = serde_json::from_slice(&value).map_err(|error| {
+                unreadable(space, &String::from_utf8_lossy(&key), &error.to_string())
+            })?;
             runs.push(entry);
         }
         runs.sort_by_key(|entry| (entry.last_ms, entry.first_ms, entry.id));

@@ -226,7 +226,13 @@ impl Repeats {
         } else if admitted.is_empty() {
             self.staged(None, ids, log_ms)
         } else {
-            manifest::stage_young(self.index.config.keyspace, block.first, log_time_ms, &admitted, batch);
+            manifest::stage_young(
+                self.index.config.keyspace,
+                block.first,
+                log_time_ms,
+                &admitted,
+                batch,
+            );
             let mut staged = self.staged(None, ids, log_ms);
             staged.young_blocks.push(block.first);
             staged.young_first_ms = oldest_ms;

@@ -32,6 +32,8 @@ pub struct Live {
     pub state: Arc<State>,
     /// The fold that fills the tables.
     pub writer: FoldHandle,
+    /// The fold that keeps profiles.
+    pub profiles: FoldHandle,
     /// The writer's index of repeats, for the events door (X3).
     pub repeats: RepeatsReader,
     /// Salts of device ids, for the SDK door.

@@ -135,6 +135,7 @@ impl ServeArgs {
             desk: node.desk(Some(writer.handle.clone())),
             state: Arc::clone(&node.state),
             writer: writer.handle,
+            profiles: writer.profiles,
             repeats: writer.repeats,
             salts,
             level,

@@ -126,7 +126,7 @@ impl Public {
     async fn drain(&self, body: Value) -> Answer {
         let wait_ms = body["wait_ms"].as_u64().unwrap_or(0).min(DRAIN_WAIT_MS_MAX);
         let wait = Duration::from_millis(wait_ms);
-        let reached = query::cut_and_wait(&self.live.writer, wait).await;
+        let reached = query::cut_and_wait(&self.live.profiles, &self.live.writer, wait).await;
         json_answer(&serde_json::json!(reached))
     }
 
@@ -147,7 +147,9 @@ impl Public {
         };
         let reached = match body.stale {
             true => None,
-            false => Some(query::cut_and_wait(&self.live.writer, CUT_WAIT).await),
+            false => {
+                Some(query::cut_and_wait(&self.live.profiles, &self.live.writer, CUT_WAIT).await)
+            }
         };
         let request = match query::request(&self.live.desk.lake, &body) {
             Ok(request) => request,

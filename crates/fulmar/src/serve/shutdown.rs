@@ -106,16 +106,18 @@ async fn finish(name: &str, listening: Listening, end: Instant) -> bool {
 }
 
 async fn stop_writer(live: &Arc<Live>, end: Instant) -> bool {
-    let writer = live.writer.clone();
-    let stopping = tokio::task::spawn_blocking(move || writer.stop());
-    if timeout_at(end, stopping).await.is_err() {
-        tracing::warn!(
-            lag = live.writer.stats().lag,
-            "the writer was stopped before the end"
-        );
-        let writer = live.writer.clone();
-        let _ = tokio::task::spawn_blocking(move || writer.stop_now()).await;
-        return false;
+    // The profile fold first: it sends on to what the writer reads.
+    for fold in [&live.profiles, &live.writer] {
+        let stopping = fold.clone();
+        let stopping = tokio::task::spawn_blocking(move || stopping.stop());
+        if timeout_at(end, stopping).await.is_err() {
+            let (fold_name, lag) = (fold.name(), fold.stats().lag);
+            tracing::warn!(fold = fold_name, lag, "stopped before the log's end");
+            for fold in [live.profiles.clone(), live.writer.clone()] {
+                let _ = tokio::task::spawn_blocking(move || fold.stop_now()).await;
+            }
+            return false;
+        }
     }
     let drained = live.writer.position() == live.journal(Topic::Events).end();
     if !drained {

@@ -12,6 +12,7 @@ pub mod optional;
 pub mod order;
 pub mod product;
 pub mod product_rows;
+pub mod profile_rows;
 pub mod projection;
 pub mod security_events;
 pub mod session_rows;
@@ -35,6 +36,7 @@ pub use product::{
     BotRow, BotsBuilder, EventRow, EventsBuilder, ReplayChunkRow, ReplayChunksBuilder,
 };
 pub use product_rows::{Track, flat_properties, project_bot, project_replay_chunk};
+pub use profile_rows::{group_row, profile_row};
 pub use projection::{Unstorable, project_message, project_security_event};
 pub use security_events::{SecurityEventRow, SecurityEventsBuilder};
 pub use session_rows::{session_end, session_row, session_start};

@@ -1,14 +1,15 @@
 //! The rows of the block in hand.
 
-use fulmar_event::{Body, EventView, QuarantineReason};
+use fulmar_event::Body;
 use fulmar_flow::repeats::{IdHash, Repeats};
-use fulmar_log::Record;
+use fulmar_log::{Record, Records};
 use fulmar_sessions::{Feed, SessionFold};
 
 use super::session_sink::SessionSink;
+use crate::refusal::{Refusal, read_record};
 use crate::tables::{
     BotsBuilder, EventsBuilder, MessagesBuilder, Pairs, ReplayChunksBuilder, SecurityEventsBuilder,
-    SessionsBuilder, Table, TableBuilder, Track, Unstorable, project_bot, project_message,
+    SessionsBuilder, Table, TableBuilder, Track, project_bot, project_message,
     project_replay_chunk, project_security_event,
 };
 
@@ -27,24 +28,20 @@ pub(super) struct Rows {
     pub(super) is_new: Vec<bool>,
     /// Flat properties of the event in hand.
     properties: Pairs,
-}
-
-/// Why a record can't be a row.
-pub(super) struct Refusal {
-    pub(super) reason: QuarantineReason,
-    pub(super) detail: String,
-}
-
-impl From<Unstorable> for Refusal {
-    fn from(error: Unstorable) -> Refusal {
-        Refusal {
-            reason: QuarantineReason::Unstorable,
-            detail: error.to_string(),
-        }
-    }
+    /// What goes on to the topic `profiles`.
+    pub(super) onward: Records,
+    partitions: u16,
 }
 
 impl Rows {
+    /// No rows yet; `partitions` are those of the topic `profiles`.
+    pub(super) fn new(partitions: u16) -> Rows {
+        Rows {
+            partitions,
+            ..Rows::default()
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.security_events.clear();
         self.messages.clear();
@@ -55,6 +52,7 @@ impl Rows {
         self.identities.clear();
         self.tables.clear();
         self.is_new.clear();
+        self.onward.clear();
     }
 
     pub(super) fn builders(&self) -> [&dyn TableBuilder; 6] {
@@ -71,7 +69,7 @@ impl Rows {
     /// Takes the record's identity, and appends its row to its table. The row of a product event
     /// waits for [`Rows::add_track`].
     pub(super) fn add(&mut self, record: &Record<'_>, repeats: &Repeats) -> Result<Table, Refusal> {
-        let event = read(record)?;
+        let event = read_record(record)?;
         let place = (record.partition, record.offset);
         let stamp = &event.stamp;
         let (project, source) = match &event.body {
@@ -95,9 +93,9 @@ impl Rows {
                 (stamp.project, stamp.source)
             }
             Body::Track(_) => (stamp.project, stamp.source),
-            Body::Profile(_) | Body::None => return Err(no_table()),
+            Body::Profile(_) | Body::None => return Err(Refusal::no_table()),
         };
-        let table = Table::of_body(&event.body).ok_or_else(no_table)?;
+        let table = Table::of_body(&event.body).ok_or_else(Refusal::no_table)?;
         let id = event.event_id.as_bytes();
         self.identities
             .push(repeats.hash(project.as_bytes(), source.as_bytes(), id));
@@ -112,9 +110,9 @@ impl Rows {
         record: &Record<'_>,
         sessions: &mut SessionFold,
     ) -> Result<(), Refusal> {
-        let event = read(record)?;
+        let event = read_record(record)?;
         let Body::Track(track) = &event.body else {
-            return Err(no_table());
+            return Err(Refusal::no_table());
         };
         let checked = Track::check(&event, track, &mut self.properties)?;
         let feed = Feed {
@@ -128,6 +126,8 @@ impl Rows {
         let mut sink = SessionSink {
             events: &mut self.events,
             sessions: &mut self.sessions,
+            onward: &mut self.onward,
+            partitions: self.partitions,
             track: Some((checked, &self.properties)),
             at: (record.partition, record.offset),
             starts: false,
@@ -151,6 +151,8 @@ impl Rows {
         SessionSink {
             events: &mut self.events,
             sessions: &mut self.sessions,
+            onward: &mut self.onward,
+            partitions: self.partitions,
             track: None,
             at,
             starts: false,
@@ -170,22 +172,5 @@ impl Rows {
             .map(|(_, is_new)| *is_new)
             .collect();
         order.retain(|&row| of_table[row as usize]);
-    }
-}
-
-fn read<'a>(record: &Record<'a>) -> Result<EventView<'a>, Refusal> {
-    let refuse = |reason, detail| Refusal { reason, detail };
-    let event = EventView::parse(record.bytes)
-        .map_err(|error| refuse(QuarantineReason::Undecodable, error.to_string()))?;
-    event
-        .check_contract()
-        .map_err(|violation| refuse(QuarantineReason::ContractViolation, violation.to_string()))?;
-    Ok(event)
-}
-
-fn no_table() -> Refusal {
-    Refusal {
-        reason: QuarantineReason::Unstorable,
-        detail: "no table holds this class of event".to_owned(),
     }
 }

@@ -12,7 +12,7 @@ use fulmar_flow::repeats::{Repeats, RepeatsConfig};
 use fulmar_flow::{Block, BlockLimits, BlockName, Fold, State, StateBatch, start_fold};
 use fulmar_log::{Journal, Log, LogConfig, Topic};
 use fulmar_sessions::SessionRules;
-use fulmar_store::{Lake, LakeConfig, Table, Writer, scan_identities};
+use fulmar_store::{Lake, LakeConfig, Table, Writer, WriterJournals, scan_identities};
 use tempfile::TempDir;
 
 pub struct Folder {
@@ -46,9 +46,13 @@ pub fn open_at(path: &Path) -> Open {
 }
 
 fn open_writer(lake: &Lake, repeats: Repeats, log: &Log, state: &Arc<State>) -> Writer {
-    let (quarantine, state) = (log.journal(Topic::Quarantine), Arc::clone(state));
-    let rules = SessionRules::default();
-    Writer::open(lake.clone(), repeats, quarantine, state, rules).unwrap()
+    let journals = WriterJournals {
+        quarantine: log.journal(Topic::Quarantine),
+        profiles: log.journal(Topic::Profiles),
+        partitions: 16,
+    };
+    let (state, rules) = (Arc::clone(state), SessionRules::default());
+    Writer::open(lake.clone(), repeats, journals, state, rules).unwrap()
 }
 
 pub struct Open {

@@ -1,0 +1,378 @@
+//! The fold from the topic `profiles` to the tables `profiles` and `groups`.
+//!
+//! Changes of profiles are applied to what is kept of each; a server's event that names a profile
+//! is appended to `events`, with the device of the session that the profile is in. Order of a
+//! block: those events and the files first, then the batch (F4); an event that a second try
+//! appends again is a repeat there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fulmar_event::{
+    Body, Enrichment, EventView, ProfileChange, ProfileView, encode_device, partition_of,
+};
+use fulmar_flow::repeats::{IdHash, Repeats};
+use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, State, StateBatch};
+use fulmar_log::{Journal, Record, Records};
+use fulmar_sessions::profiles::{Group, Profile, Teller};
+
+use crate::error::StoreError;
+use crate::lake::{Lake, LakeFile};
+use crate::refusal::{Refusal, append_refused, fold_error, read_record};
+use crate::tables::{
+    GroupsBuilder, ProfilesBuilder, TableBuilder, Unstorable, group_row, profile_row,
+};
+use crate::writer::ROOM_WAIT;
+
+/// The fold's name in committed state.
+pub const PROFILES: &str = "profiles";
+
+/// Keyspace of what is kept of profiles and groups.
+const KEYSPACE: &str = "profiles";
+
+/// Version of what it writes (F5).
+const VERSION: u32 = 1;
+
+/// How far a chain of aliases is followed: a person has few names, and a circle has no end.
+const ALIASES_MAX: usize = 8;
+
+/// The fold of profiles.
+pub struct ProfileWriter {
+    lake: Lake,
+    repeats: Repeats,
+    state: Arc<State>,
+    /// Where servers' events go on to.
+    events: Arc<Journal>,
+    partitions: u16,
+    quarantine: Arc<Journal>,
+    profiles: ProfilesBuilder,
+    groups: GroupsBuilder,
+    files: Vec<LakeFile>,
+}
+
+/// What the block in hand has changed, by its key in the state.
+#[derive(Default)]
+struct Changed {
+    profiles: BTreeMap<Vec<u8>, Touched<Profile>>,
+    groups: BTreeMap<Vec<u8>, Touched<Group>>,
+    /// Events that go on to `events`.
+    onward: Records,
+}
+
+/// A profile or group, with the last record that changed it.
+struct Touched<T> {
+    value: T,
+    project: String,
+    id: String,
+    at: (u16, u64),
+    changed: bool,
+}
+
+impl ProfileWriter {
+    /// A writer into `lake` that appends servers' events to `events`, of so many partitions.
+    pub fn new(
+        lake: Lake,
+        repeats: Repeats,
+        state: Arc<State>,
+        (events, partitions): (Arc<Journal>, u16),
+        quarantine: Arc<Journal>,
+    ) -> ProfileWriter {
+        ProfileWriter {
+            lake,
+            repeats,
+            state,
+            events,
+            partitions,
+            quarantine,
+            profiles: ProfilesBuilder::default(),
+            groups: GroupsBuilder::default(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Applies one record.
+    fn take(&self, record: &Record<'_>, changed: &mut Changed) -> Result<(), Taking> {
+        let event = read_record(record)?;
+        let project = event.stamp.project;
+        let at = (record.partition, record.offset);
+        match &event.body {
+            Body::Track(track) => {
+                let profile = self.profile(project, track.profile_id, at, changed)?;
+                let device = profile.value.live_device().map(str::to_owned);
+                self.send_on(&event, record, device.as_deref(), &mut changed.onward);
+                Ok(())
+            }
+            Body::Profile(view) => self.change(&event, view, at, changed),
+            _ => Err(Taking::Refused(Refusal::no_table())),
+        }
+    }
+
+    fn change(
+        &self,
+        event: &EventView<'_>,
+        view: &ProfileView<'_>,
+        at: (u16, u64),
+        changed: &mut Changed,
+    ) -> Result<(), Taking> {
+        let project = event.stamp.project;
+        let change = ProfileChange::from_number(view.change)
+            .ok_or_else(|| Taking::Refused(Refusal::no_table()))?;
+        let by = Teller {
+            at_ms: event
+                .event_time
+                .map_or(0, fulmar_event::Timestamp::as_millis),
+            event_id: event.event_id,
+        };
+        if change == ProfileChange::Group {
+            let group = self.group(project, view.group_id, at, changed)?;
+            group.value.apply(view, by).map_err(Unstorable::from)?;
+            group.changed = true;
+            return Ok(());
+        }
+        let found = Enrichment::parse(event.enrichment).map_err(Unstorable::Enrichment)?;
+        // An alias is kept with the profile that is known as another from then on.
+        let profile = match change {
+            ProfileChange::Alias => self.own_profile(project, view.alias, at, changed)?,
+            _ => self.profile(project, view.profile_id, at, changed)?,
+        };
+        profile
+            .value
+            .apply(change, view, &found, by)
+            .map_err(Unstorable::from)?;
+        profile.at = at;
+        profile.changed = true;
+        Ok(())
+    }
+
+    /// The profile that an id is known as.
+    fn profile<'c>(
+        &self,
+        project: &str,
+        id: &str,
+        at: (u16, u64),
+        changed: &'c mut Changed,
+    ) -> Result<&'c mut Touched<Profile>, StoreError> {
+        let mut id = id.to_owned();
+        for _ in 0..ALIASES_MAX {
+            let own = self.own_profile(project, &id, at, changed)?;
+            match own.value.known_as() {
+                Some(other) if other != id => id = other.to_owned(),
+                _ => break,
+            }
+        }
+        self.own_profile(project, &id, at, changed)
+    }
+
+    fn own_profile<'c>(
+        &self,
+        project: &str,
+        id: &str,
+        at: (u16, u64),
+        changed: &'c mut Changed,
+    ) -> Result<&'c mut Touched<Profile>, StoreError> {
+        taken_up(&self.state, 'p', (project, id), at, &mut changed.profiles)
+    }
+
+    fn group<'c>(
+        &self,
+        project: &str,
+        id: &str,
+        at: (u16, u64),
+        changed: &'c mut Changed,
+    ) -> Result<&'c mut Touched<Group>, StoreError> {
+        let group = taken_up(&self.state, 'g', (project, id), at, &mut changed.groups)?;
+        group.at = at;
+        Ok(group)
+    }
+
+    /// Appends the event as it was sent, and the device behind it: the last of a field counts.
+    fn send_on(
+        &self,
+        event: &EventView<'_>,
+        record: &Record<'_>,
+        device: Option<&str>,
+        onward: &mut Records,
+    ) {
+        let key = device.unwrap_or(event.event_id);
+        let mark = onward.begin(partition_of(key.as_bytes(), self.partitions));
+        onward.buffer().extend_from_slice(record.bytes);
+        if let Some(device) = device {
+            encode_device(device, onward.buffer());
+        }
+        onward.end(mark);
+    }
+
+    fn write_rows(&mut self, name: &BlockName, changed: &Changed) -> Result<(), StoreError> {
+        self.profiles.clear();
+        self.groups.clear();
+        let mut properties = crate::tables::Pairs::default();
+        for one in changed.profiles.values().filter(|one| one.changed) {
+            let groups = fulmar_event::encode_texts(one.value.groups());
+            let of = (one.project.as_str(), one.id.as_str());
+            let row = profile_row(of, &one.value, &groups, &mut properties, one.at);
+            self.profiles.append(&row);
+        }
+        for one in changed.groups.values().filter(|one| one.changed) {
+            let of = (one.project.as_str(), one.id.as_str());
+            let row = group_row(of, &one.value, &mut properties, one.at);
+            self.groups.append(&row);
+        }
+        self.files.clear();
+        let builders: [&dyn TableBuilder; 2] = [&self.profiles, &self.groups];
+        for builder in builders.into_iter().filter(|builder| !builder.is_empty()) {
+            let order = builder.sorted_order();
+            let file = self.lake.write_block(&name.to_string(), builder, &order)?;
+            self.files.push(file);
+        }
+        Ok(())
+    }
+}
+
+impl Fold for ProfileWriter {
+    fn name(&self) -> &'static str {
+        PROFILES
+    }
+
+    fn version(&self) -> u32 {
+        VERSION
+    }
+
+    fn fold(&mut self, block: &Block, batch: &mut StateBatch) -> Result<BlockCounts, FoldError> {
+        if !self.lake.wait_for_room(ROOM_WAIT) {
+            let files = self.lake.uncompacted_files();
+            let text = format!("waiting for compaction: {files} uncompacted files");
+            return Err(FoldError::Transient(text));
+        }
+        let (identities, mut refused, ticks) = self.identify(block);
+        let hashes: Vec<IdHash> = identities.iter().map(|(hash, _)| *hash).collect();
+        let mut is_new = Vec::new();
+        let log_time_ms = block.append_last_ms();
+        self.repeats.admit(&hashes, log_time_ms, &mut is_new)?;
+        let mut changed = Changed::default();
+        let mut stored = 0;
+        for ((hash, record), _) in identities.iter().zip(&is_new).filter(|(_, new)| **new) {
+            match self.take(record, &mut changed) {
+                Ok(()) => stored += 1,
+                Err(Taking::Refused(refusal)) => {
+                    self.repeats.withdraw(*hash);
+                    refused.push((*record, refusal));
+                }
+                Err(Taking::Failed(error)) => return Err(fold_error(error)),
+            }
+        }
+        let onward = std::mem::take(&mut changed.onward);
+        if !onward.is_empty() {
+            let appended = self.events.append_blocking(onward);
+            appended.map_err(|error| fold_error(error.into()))?;
+        }
+        self.write_rows(block.name(), &changed)
+            .map_err(fold_error)?;
+        append_refused(&self.quarantine, fulmar_log::Topic::Profiles, &refused)
+            .map_err(fold_error)?;
+        for file in &self.files {
+            self.lake.stage(file, batch);
+        }
+        self.repeats.stage(block.name(), log_time_ms, batch)?;
+        stage(&changed.profiles, batch);
+        stage(&changed.groups, batch);
+        Ok(BlockCounts {
+            stored,
+            repeats: is_new.iter().filter(|is_new| !**is_new).count() as u64,
+            quarantined: refused.len() as u64,
+            ticks,
+            ..BlockCounts::default()
+        })
+    }
+
+    fn committed(&mut self, _name: &BlockName) {
+        self.lake.committed(std::mem::take(&mut self.files));
+        self.repeats.committed();
+    }
+}
+
+impl ProfileWriter {
+    /// Each record with the hash of its identity; those that can't be read; how many ticks.
+    #[expect(clippy::type_complexity, reason = "three lists that are used once")]
+    fn identify<'b>(
+        &self,
+        block: &'b Block,
+    ) -> (Vec<(IdHash, Record<'b>)>, Vec<(Record<'b>, Refusal)>, u64) {
+        let (mut identities, mut refused, mut ticks) = (Vec::new(), Vec::new(), 0);
+        for record in block.records() {
+            if record.is_tick() {
+                ticks += 1;
+                continue;
+            }
+            match read_record(&record) {
+                Ok(event) => {
+                    let (project, source) = (event.stamp.project, event.stamp.source);
+                    let id = event.event_id.as_bytes();
+                    let hash = self.repeats.hash(project.as_bytes(), source.as_bytes(), id);
+                    identities.push((hash, record));
+                }
+                Err(refusal) => refused.push((record, refusal)),
+            }
+        }
+        (identities, refused, ticks)
+    }
+}
+
+/// Why a record was not applied.
+enum Taking {
+    Refused(Refusal),
+    Failed(StoreError),
+}
+
+impl From<Refusal> for Taking {
+    fn from(refusal: Refusal) -> Taking {
+        Taking::Refused(refusal)
+    }
+}
+
+impl From<Unstorable> for Taking {
+    fn from(error: Unstorable) -> Taking {
+        Taking::Refused(error.into())
+    }
+}
+
+impl From<StoreError> for Taking {
+    fn from(error: StoreError) -> Taking {
+        Taking::Failed(error)
+    }
+}
+
+/// What is kept under a key, from the block's changes or from the state; nothing yet, if new.
+fn taken_up<'c, T: Default + serde::de::DeserializeOwned>(
+    state: &State,
+    kind: char,
+    (project, id): (&str, &str),
+    at: (u16, u64),
+    changed: &'c mut BTreeMap<Vec<u8>, Touched<T>>,
+) -> Result<&'c mut Touched<T>, StoreError> {
+    let key = format!("{kind}\0{project}\0{id}").into_bytes();
+    if !changed.contains_key(&key) {
+        let value = match state.get(KEYSPACE, &key)? {
+            None => T::default(),
+            Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| StoreError::Entry {
+                key: format!("{project}/{id}"),
+                reason: error.to_string(),
+            })?,
+        };
+        let touched = Touched {
+            value,
+            project: project.to_owned(),
+            id: id.to_owned(),
+            at,
+            changed: false,
+        };
+        changed.insert(key.clone(), touched);
+    }
+    Ok(changed.get_mut(&key).expect("it was just put there"))
+}
+
+fn stage<T: serde::Serialize>(changed: &BTreeMap<Vec<u8>, Touched<T>>, batch: &mut StateBatch) {
+    for (key, one) in changed.iter().filter(|(_, one)| one.changed) {
+        let value = serde_json::to_vec(&one.value).expect("texts and numbers always encode");
+        batch.put(KEYSPACE, key.clone(), value);
+    }
+}
