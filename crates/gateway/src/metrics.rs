@@ -23,16 +23,16 @@ use prometheus_client::registry::Registry;
 /// Labels with a door and what became of a thing at it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OutcomeLabels {
-    /// `agents` or `events`.
+    /// `agents`, `events` or `track`.
     pub door: &'static str,
-    /// `accepted`, `duplicate`, `rejected` or `unavailable`.
+    /// `accepted`, `duplicate`, `dropped`, `rejected` or `unavailable`.
     pub outcome: &'static str,
 }
 
 /// Labels of a refusal: the door and the contract's code.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RefusalLabels {
-    /// `agents` or `events`.
+    /// `agents`, `events` or `track`.
     pub door: &'static str,
     /// A code of the contract: a fixed few.
     pub reason: &'static str,
@@ -84,7 +84,7 @@ pub struct ReloadLabels {
 /// One label: a door.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DoorLabels {
-    /// `agents` or `events`.
+    /// `agents`, `events` or `track`.
     pub door: &'static str,
 }
 

@@ -76,7 +76,9 @@ impl SecretHash {
     /// `Refused` when the text is not `saltHex.hashHex`.
     pub fn imported(text: &str) -> Result<Self, RegistryError> {
         let is_hex = |part: &str| {
-            !part.is_empty() && part.len() % 2 == 0 && part.bytes().all(|b| b.is_ascii_hexdigit())
+            !part.is_empty()
+                && part.len().is_multiple_of(2)
+                && part.bytes().all(|b| b.is_ascii_hexdigit())
         };
         let parts = text.split_once('.');
         let whole = text.len() <= IMPORTED_BYTES_MAX

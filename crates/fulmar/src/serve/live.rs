@@ -85,7 +85,12 @@ impl Live {
         if self.draining.load(Ordering::SeqCst) {
             return Some("draining");
         }
-        if self.journal(Topic::Events).stats().broken {
+        // The topics that doors append to.
+        let doors = [Topic::Events, Topic::Profiles];
+        if doors
+            .iter()
+            .any(|topic| self.journal(*topic).stats().broken)
+        {
             return Some("degraded");
         }
         match disk::space(&self.folder) {

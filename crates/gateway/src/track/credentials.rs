@@ -133,8 +133,8 @@ impl Gate<'_> {
         let client = &admitted.snapshot.clients[&admitted.client];
         let settings = admitted.settings();
         let refused = settings.is_some_and(|settings| {
-            let address = caller.address.to_string();
-            settings.ip_filters.contains(&address)
+            let is_caller = |entry: &String| entry.parse() == Ok(caller.address);
+            settings.ip_filters.iter().any(is_caller)
         });
         if refused {
             return Err(Denied::Address);

@@ -41,7 +41,7 @@ pub(super) struct Envelope<'a> {
 /// What an item says.
 #[derive(Debug)]
 pub(super) enum Payload<'a> {
-    Track(Track<'a>),
+    Track(Box<Track<'a>>),
     Identify(Identify<'a>),
     Add(Add<'a>),
     Group(Group<'a>),
@@ -156,7 +156,7 @@ impl<'a> Envelope<'a> {
             return Err(missing("payload"));
         }
         match &*self.kind {
-            "track" => track(payload).map(Payload::Track),
+            "track" => track(payload).map(|track| Payload::Track(Box::new(track))),
             "identify" => identify(payload, "payload").map(Payload::Identify),
             "increment" => add(payload, 1).map(Payload::Add),
             "decrement" => add(payload, -1).map(Payload::Add),

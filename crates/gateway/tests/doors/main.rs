@@ -14,6 +14,7 @@ mod pki;
 mod reload;
 mod rig;
 mod shelf;
+mod track_any;
 mod track_batches;
 mod track_fixtures;
 mod track_rig;

@@ -82,7 +82,7 @@ impl Lookup for SmallTables {
     }
 
     fn bot<'a>(&'a self, user_agent: &'a str) -> Option<BotFacts<'a>> {
-        user_agent.contains("Googlebot").then(|| BotFacts {
+        user_agent.contains("Googlebot").then_some(BotFacts {
             name: Cow::Borrowed("Googlebot"),
             kind: Cow::Borrowed("Search bot"),
         })
