@@ -247,6 +247,9 @@ impl Snapshot {
         if self.agents.contains_key(agent) {
             return Err(exists("agent", agent));
         }
+        if self.clients.contains_key(agent) {
+            return Err(exists("client", agent));
+        }
         if self
             .keys
             .values()

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use fulmar_registry::{
-    AgentState, ApiKey, Change, DEFAULT_PROJECT, MemoryLog, Registry, RegistryError, Scope,
+    AgentState, ApiKey, Change, ClientKind, DEFAULT_PROJECT, MemoryLog, Registry, RegistryError,
+    Scope, SettingsChange,
 };
 
 const NOW: i64 = 1_700_000_000_000;
@@ -205,4 +206,51 @@ fn whoever_waits_for_a_revision_is_told() {
         .register_agent("web-1", DEFAULT_PROJECT, NOW)
         .unwrap();
     assert_eq!(*watching.borrow(), revision);
+}
+
+#[test]
+fn a_client_survives_its_record_and_takes_no_others_name() {
+    let (log, registry) = fresh();
+    let id = "11111111-2222-4333-8444-555555555555".to_owned();
+    let create = |client: &str, name: &str| Change::ClientCreated {
+        client: client.to_owned(),
+        project: "default".to_owned(),
+        name: name.to_owned(),
+        access: ClientKind::Write,
+        secret: None,
+        ignore_cors_and_secret: true,
+    };
+    for (client, name) in [
+        ("shop", "n"),
+        (&id, ""),
+        (&id, "a\nb"),
+        (&id, &"x".repeat(129)),
+    ] {
+        assert!(
+            registry.change(create(client, name), NOW).is_err(),
+            "{name}"
+        );
+    }
+    registry.change(create(&id, "shop"), NOW).unwrap();
+    assert!(registry.change(create(&id, "shop"), NOW).is_err(), "twice");
+    // The source names an event: no key and no agent may share it.
+    assert!(
+        registry
+            .mint("default", &id, vec![Scope::Ingest], NOW)
+            .is_err()
+    );
+    assert!(registry.register_agent(&id, "default", NOW).is_err());
+    let settings = SettingsChange {
+        cors: Some(vec!["shop.example".to_owned()]),
+        ..SettingsChange::default()
+    };
+    let project = "default".to_owned();
+    registry
+        .change(Change::ProjectSet { project, settings }, NOW)
+        .unwrap();
+    let again = Registry::open(log).unwrap();
+    assert_eq!(again.current(), registry.current());
+    let state = again.current();
+    assert!(state.clients[&id].ignore_cors_and_secret);
+    assert_eq!(state.projects["default"].settings.cors, ["shop.example"]);
 }
