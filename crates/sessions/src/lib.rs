@@ -1,6 +1,7 @@
-//! Sessions of devices, as a pure fold over product events, and profiles: no clock, no I/O, no randomness that
-//! an output depends on (I4). The caller feeds events in the order of the log, once each, with
-//! the log's time, and keeps what [`SessionFold::changes`] hands out.
+//! Sessions of devices, as a pure fold over product events, and what is kept of profiles: no
+//! clock, no I/O, no randomness that an output depends on (I4). The caller feeds events in the
+//! order of the log, once each, with the log's time, and keeps what [`SessionFold::changes`] hands
+//! out.
 
 mod codec;
 mod due;

@@ -333,12 +333,6 @@ pub const KEYS: &[Key] = &[
         "size of one segment file",
     ),
     key(
-        "sessions.timeout",
-        Duration(SECOND, DAY),
-        "30m",
-        "idle time that ends a session of a device",
-    ),
-    key(
         "writer.block_rows",
         Count(1, 1_000_000),
         "50000",

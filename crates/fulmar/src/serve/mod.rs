@@ -144,11 +144,7 @@ impl ServeArgs {
             draining: AtomicBool::new(false),
             samples: Mutex::new(VecDeque::new()),
         });
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .thread_name("fulmar")
-            .build()
-            .context("cannot start the runtime")?;
+        let runtime = runtime()?;
         let complete = runtime.block_on(listeners::run(Arc::clone(&live), &data, &pki, &told))?;
 
         // 7. All doors are closed and everything is stored: close the log, give the folder back.
@@ -164,6 +160,14 @@ impl ServeArgs {
         tracing::info!("stopped");
         Ok(Exit::Done)
     }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("fulmar")
+        .build()
+        .context("cannot start the runtime")
 }
 
 /// What a first start made, for the hint before ready.
