@@ -393,6 +393,18 @@ pub const KEYS: &[Key] = &[
         "largest compacted file",
     ),
     key(
+        "enrich.geo_city",
+        Path,
+        "",
+        "MaxMind database of cities (.mmdb): country, region, city and place of an address",
+    ),
+    key(
+        "enrich.geo_asn",
+        Path,
+        "",
+        "MaxMind database of autonomous systems (.mmdb): tells addresses of data centres",
+    ),
+    key(
         "sessions.timeout",
         Duration(SECOND, DAY),
         "30m",

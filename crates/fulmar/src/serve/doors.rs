@@ -14,10 +14,11 @@ use fulmar_gateway::metrics::Metrics;
 use fulmar_gateway::pool::BufferPool;
 use fulmar_gateway::server::ServerLimits;
 use fulmar_gateway::tls::{Tls, TlsPaths};
-use fulmar_gateway::track::{FormulaAlone, NoTables, TrackConfig, TrackDoor, TrackParts};
+use fulmar_gateway::track::{FormulaAlone, TrackConfig, TrackDoor, TrackParts};
 use fulmar_log::Topic;
 
 use super::live::Live;
+use super::lookup::Tables;
 use super::roster::RegistryRoster;
 use super::wiring::{Keys, Known};
 use crate::config::{Config, Rates};
@@ -134,7 +135,9 @@ pub fn track(live: &Live, shared: &Shared) -> TrackDoor {
         profiles: Arc::new(Arc::clone(live.journal(Topic::Profiles))),
         registry: Arc::clone(live.registry()),
         salts: Arc::clone(&live.salts),
-        lookup: Arc::new(NoTables),
+        lookup: Arc::new(Tables {
+            geo: Arc::clone(&live.geo),
+        }),
         sessions: Arc::new(FormulaAlone),
         budgets: Arc::new(Budgets::new("track", rates, Arc::clone(&shared.metrics))),
         projects: Arc::clone(&shared.projects),

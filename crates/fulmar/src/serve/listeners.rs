@@ -98,6 +98,7 @@ pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Res
     let sampler = tokio::spawn(sample(Arc::clone(&live)));
     let saver = tokio::spawn(save_uses(Arc::clone(&live)));
     let salter = tokio::spawn(advance_salts(Arc::clone(&live)));
+    let places = tokio::spawn(reload_geo(Arc::clone(&live)));
 
     addresses.write(data)?;
     told.print(data, &addresses);
@@ -105,6 +106,7 @@ pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Res
     sampler.abort();
     saver.abort();
     salter.abort();
+    places.abort();
     Ok(complete)
 }
 
@@ -151,6 +153,21 @@ async fn save_uses(live: Arc<Live>) {
         let saved = Arc::clone(&live.desk.saved);
         // A panic there has been printed, and the next time is a new try.
         let _ = tokio::task::spawn_blocking(move || saved.save_uses()).await;
+    }
+}
+
+/// How often the databases of places are looked at: they change once a week.
+const RELOAD_GEO_EVERY: Duration = Duration::from_secs(60);
+
+async fn reload_geo(live: Arc<Live>) {
+    let mut every = tokio::time::interval(RELOAD_GEO_EVERY);
+    loop {
+        every.tick().await;
+        let geo = Arc::clone(&live.geo);
+        let reloaded = tokio::task::spawn_blocking(move || geo.reload_if_changed()).await;
+        if let Ok(Err(error)) = reloaded {
+            tracing::warn!(%error, "a database of places is not read: the last one counts");
+        }
     }
 }
 

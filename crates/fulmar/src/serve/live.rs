@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use fulmar_enrich::Geo;
 use fulmar_flow::repeats::RepeatsReader;
 use fulmar_flow::{FoldHandle, State};
 use fulmar_gateway::track::Salts;
@@ -38,6 +39,8 @@ pub struct Live {
     pub repeats: RepeatsReader,
     /// Salts of device ids, for the SDK door.
     pub salts: Arc<Salts>,
+    /// Where addresses are, for the SDK door.
+    pub geo: Arc<Geo>,
     /// Runs queries, or why none can run.
     pub runner: Result<QueryRunner, String>,
     /// Changes the log level.

@@ -5,6 +5,7 @@ mod doors;
 mod listeners;
 mod live;
 mod logs;
+mod lookup;
 mod metrics;
 mod ops;
 mod public;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use fulmar_enrich::Geo;
 use fulmar_log::{FolderLock, LogError, lock_folder};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -118,6 +120,7 @@ impl ServeArgs {
 
         // 4. Log, registry, state, lake; the keys of a first start.
         let node = Node::open(data.clone(), lock, config)?;
+        let geo = geo(&node.config)?;
         let salts = salts::open(&data, now_ms())?;
         told.keys = keys::ensure(&data, &node.registry, &node.config, now_ms())?;
 
@@ -138,6 +141,7 @@ impl ServeArgs {
             profiles: writer.profiles,
             repeats: writer.repeats,
             salts,
+            geo,
             level,
             bench_control: self.bench_control,
             started_ms,
@@ -160,6 +164,17 @@ impl ServeArgs {
         tracing::info!("stopped");
         Ok(Exit::Done)
     }
+}
+
+/// The databases of places, where the configuration names any.
+fn geo(config: &Config) -> Result<Arc<Geo>, Failure> {
+    let opened = Geo::open(
+        config.path("enrich.geo_city").as_deref(),
+        config.path("enrich.geo_asn").as_deref(),
+    );
+    Ok(Arc::new(
+        opened.map_err(|error| Failure::usage(error.to_string()))?,
+    ))
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

@@ -95,44 +95,8 @@ pub struct NoTables;
 impl Lookup for NoTables {
     fn agent<'a>(&'a self, user_agent: &'a str) -> AgentFacts<'a> {
         AgentFacts {
-            is_server: is_server(user_agent),
+            is_server: fulmar_enrich::agent(user_agent).is_server,
             ..AgentFacts::default()
-        }
-    }
-}
-
-/// A missing agent, a single word, or one product with a version of digits and dots: browsers
-/// and apps say more of themselves.
-fn is_server(user_agent: &str) -> bool {
-    let product = user_agent.trim();
-    if product.contains(' ') {
-        return false;
-    }
-    let version = product.split_once('/').map(|(_, version)| version);
-    version.is_none_or(|version| version.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_say_one_word_and_people_more() {
-        for agent in [
-            "",
-            "node",
-            "curl/8.5.0",
-            "python-requests/2.31.0",
-            "Go-http-client/1.1",
-        ] {
-            assert!(NoTables.agent(agent).is_server, "{agent}");
-        }
-        for agent in [
-            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/131.0.0.0 Safari/537.36",
-            "Dalvik/2.1.0 (Linux; U; Android 14; Pixel 8)",
-            "Shop/12 CFNetwork/1410.0.3 Darwin/22.6.0",
-        ] {
-            assert!(!NoTables.agent(agent).is_server, "{agent}");
         }
     }
 }
