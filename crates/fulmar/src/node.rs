@@ -214,7 +214,7 @@ impl Node {
     }
 
     /// What admin requests are answered from.
-    pub fn desk(&self, writer: Option<FoldHandle>) -> Desk {
+    pub fn desk(&self, folds: Vec<FoldHandle>) -> Desk {
         Desk {
             registry: Arc::clone(&self.registry),
             saved: Arc::clone(&self.saved),
@@ -222,7 +222,7 @@ impl Node {
             lake: self.lake.clone(),
             data: self.data.clone(),
             state: Arc::clone(&self.state),
-            writer,
+            folds,
         }
     }
 
@@ -334,7 +334,7 @@ pub fn ask<T: Serialize>(place: &PlaceArgs, area: &str, request: &T) -> Result<V
                 _ => LostControl::Refuse,
             };
             let node = Node::open_as_made(data, lock, lost)?;
-            let answer = node.desk(None).answer(area, body);
+            let answer = node.desk(Vec::new()).answer(area, body);
             node.close();
             Ok(answer?)
         }

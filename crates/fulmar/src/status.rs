@@ -35,7 +35,7 @@ pub fn of_server(live: &Live) -> Result<Value, Failure> {
 /// The status of a folder beside no server.
 pub fn of_node(node: &Node) -> Result<Value, Failure> {
     of_parts(
-        &node.desk(None),
+        &node.desk(Vec::new()),
         &node.state,
         node.data.root(),
         &node.config,

@@ -94,15 +94,16 @@ pub fn show(quarantine: &Journal, id: u64) -> Result<Option<QuarantinedRecord>> 
     Ok(parsed.map(|parsed| owned(id, &parsed)))
 }
 
-/// Appends the original bytes to `events` as a new record, which is folded as
-/// any other and counted as logged. It resolves when the append is durable.
+/// Appends the original bytes to the topic that they came from as a new record,
+/// which is folded as any other and counted as logged. It resolves when the
+/// append is durable.
 ///
 /// # Errors
 /// When the log refuses.
-pub fn replay(record: &QuarantinedRecord, events: &Journal) -> Result<Appended> {
+pub fn replay(record: &QuarantinedRecord, topic: &Journal) -> Result<Appended> {
     let mut records = Records::new();
     records.push(record.partition, &record.original);
-    Ok(events.append_blocking(records)?)
+    Ok(topic.append_blocking(records)?)
 }
 
 fn owned(id: u64, record: &Quarantined<'_>) -> QuarantinedRecord {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use fulmar_flow::FoldHandle;
 use fulmar_log::{Damage, Journal, Topic};
 use fulmar_registry::{Change, Registry};
 use serde::{Deserialize, Serialize};
@@ -54,9 +55,7 @@ pub fn answer(desk: &Desk, request: LogRequest, now_ms: i64) -> Result<Value, Ad
         }));
     }
     apply_losses(&desk.registry, &desk.journals);
-    if let Some(writer) = &desk.writer {
-        writer.try_again();
-    }
+    desk.folds.iter().for_each(FoldHandle::try_again);
     let revision = desk.registry.current().revision;
     Ok(json!({ "topic": known.name(), "given_up": given_up, "revision": revision }))
 }

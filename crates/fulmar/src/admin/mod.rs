@@ -40,8 +40,8 @@ pub struct Desk {
     pub data: DataDir,
     /// Committed state of the folds.
     pub state: Arc<State>,
-    /// The fold that fills the tables, where one runs.
-    pub writer: Option<FoldHandle>,
+    /// The folds that fill the tables, where they run.
+    pub folds: Vec<FoldHandle>,
 }
 
 impl Desk {

@@ -37,7 +37,7 @@ impl DrainArgs {
                 let node = Node::open_as_made(data, lock, LostControl::Refuse)?;
                 let end = node.log.journal(fulmar_log::Topic::Events).end();
                 let stored = node.store_all();
-                let ledger = crate::status::ledger(&node.desk(None), &node.state);
+                let ledger = crate::status::ledger(&node.desk(Vec::new()), &node.state);
                 node.close();
                 let position = end - ledger?.backlog;
                 json!({ "target": end, "position": position, "stored": stored? })

@@ -135,7 +135,7 @@ impl ServeArgs {
             config: node.config.clone(),
             folder: data.root().to_path_buf(),
             runner: query::runner(data.root(), &node.config).map_err(|e| e.to_string()),
-            desk: node.desk(Some(writer.handle.clone())),
+            desk: node.desk(vec![writer.handle.clone(), writer.profiles.clone()]),
             state: Arc::clone(&node.state),
             writer: writer.handle,
             profiles: writer.profiles,
