@@ -4,8 +4,8 @@
 
 mod server;
 
-use serde_json::Value;
-use server::{Folder, Server, http};
+use serde_json::{Value, json};
+use server::{Folder, Server, http, http_with};
 
 fn send(server: &Server, client: &str, secret: &str, item: &str) -> (u16, Value) {
     let body = format!(r#"{{"clientId":"{client}","clientSecret":"{secret}",{item}}}"#);
@@ -110,4 +110,82 @@ fn a_project_is_set_from_the_command_line() {
         "{}",
         ran.stderr
     );
+}
+
+const BROWSER: &str =
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:133.0) Gecko/20100101 Firefox/133.0";
+
+fn rows(folder: &Folder, sql: &str) -> Value {
+    folder.json(&["query", "--format", "json", sql])
+}
+
+/// A visit of two pages and an identified event, a server's event of the same person, and a kill
+/// in between: one session with its start and its end, and one profile, all from the log.
+#[test]
+fn a_visit_becomes_a_session_and_a_profile_over_a_kill() {
+    let folder = Folder::new();
+    let set = ["--set", "sessions.timeout=8s"];
+    let running = folder.serve(&set);
+    let made = folder.json(&["clients", "create", "shop-web"]);
+    let client = made["client"].as_str().unwrap().to_owned();
+    let secret = std::fs::read_to_string(made["file"].as_str().unwrap()).unwrap();
+    let track = |running: &Server, agent: &str, payload: &str| {
+        let headers = format!(
+            "user-agent: {agent}\r\nopenpanel-client-id: {client}\r\n\
+             openpanel-client-secret: {}\r\n",
+            secret.trim()
+        );
+        let (status, answer) = http_with(&running.public, "POST", "/track", &headers, payload);
+        assert_eq!(status, 200, "{answer}");
+    };
+    let view = |path: &str| {
+        format!(
+            r#"{{"type":"track","payload":{{"name":"screen_view","profileId":"u1",
+            "properties":{{"__path":"https://shop.example{path}"}}}}}}"#
+        )
+    };
+    track(&running, BROWSER, &view("/a"));
+    track(&running, BROWSER, &view("/b"));
+    // Stored, so that the profile fold is told of the session before the server's event comes.
+    assert_eq!(
+        rows(&folder, "select count(*) n from events"),
+        json!([{"n": 3}])
+    );
+    folder.done(&["drain"]);
+    let charged = r#"{"type":"track","payload":{"name":"charged","profileId":"u1"}}"#;
+    track(&running, "node", charged);
+    let add = r#"{"type":"increment","payload":{"profileId":"u1","property":"visits"}}"#;
+    track(&running, "node", add);
+    running.kill();
+
+    let running = folder.serve(&set);
+    // The log's time goes on by a tick, since nothing else comes.
+    let ends = "select count(*) n from events where name = 'session_end'";
+    while rows(&folder, ends) != json!([{"n": 1}]) {}
+    let of_session = "select name, session_id = (select id from sessions_latest) as here \
+        from events order by created_at, name";
+    let here = |name: &str| json!({"name": name, "here": true});
+    let names = [
+        "session_start",
+        "screen_view",
+        "screen_view",
+        "charged",
+        "session_end",
+    ];
+    assert_eq!(rows(&folder, of_session), json!(names.map(here)));
+    let session = "select profile_id, entry_path, exit_path, screen_view_count as views, \
+        event_count as others, version from sessions_latest";
+    let expected = json!([{"profile_id": "u1", "entry_path": "/a", "exit_path": "/b", "views": 2,
+        "others": 1, "version": 3}]);
+    assert_eq!(rows(&folder, session), expected);
+    let profile = "select id, is_external as named, properties['visits'] as visits, \
+        properties['browser'] as browser from profiles_latest";
+    let expected = json!([{"id": "u1", "named": true, "visits": "1", "browser": "Firefox"}]);
+    assert_eq!(rows(&folder, profile), expected);
+    let report = folder.json(&["verify", "--json"]);
+    assert_eq!(
+        (&report["verdict"], &report["stored"]),
+        (&"ok".into(), &3.into())
+    );
+    assert_eq!(running.stop().code(), Some(0));
 }

@@ -256,14 +256,25 @@ pub fn http(
     key: Option<&str>,
     body: &str,
 ) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let key = key
         .map(|key| format!("authorization: Bearer {key}\r\n"))
         .unwrap_or_default();
+    http_with(address, method, path, &key, body)
+}
+
+/// The same with header lines of one's own, each ended.
+pub fn http_with(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &str,
+) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {address}\r\n{key}content-type: application/json\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\n{headers}\
+         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
