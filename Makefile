@@ -43,7 +43,7 @@ bench: build ## Measures the hot path and the ingest, each beside its control.
 
 torture: build ## Runs the whole crash matrix: every kill point, and many random kills.
 	FULMAR_TORTURE=all $(CARGO) test $(SELECT) $(FAULTS)
-	FULMAR_TORTURE=all $(CARGO) test $(SELECT) --lib --test crash -- --nocapture
+	FULMAR_TORTURE=all $(CARGO) test $(SELECT) --lib -- --nocapture
 
 fmt: ## Formats the code.
 	$(CARGO) fmt --all
