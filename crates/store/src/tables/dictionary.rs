@@ -29,8 +29,8 @@ pub struct DictionaryBuffer {
     /// Where its value stands.
     last_value: Range<usize>,
     values: Values,
-    /// What an array's codes are here, for the dictionary met last.
-    translation: Translation,
+    /// What arrays' codes are here, the dictionary met last first.
+    translations: Vec<Translation>,
 }
 
 /// Distinct values: bytes, ends, and a table from hash to code.
@@ -42,11 +42,16 @@ struct Values {
     seeds: [u64; 2],
 }
 
-#[derive(Default)]
+/// What the codes of a dictionary are here. The dictionary is held, so that its place in memory
+/// names it.
 struct Translation {
-    of: Option<ArrayRef>,
+    of: ArrayRef,
     codes: Vec<i32>,
 }
+
+/// Dictionaries whose codes are remembered: a merge turns from one of its sources to another with
+/// every few rows, and each has one.
+const TRANSLATIONS_MAX: usize = 32;
 
 impl Default for DictionaryBuffer {
     fn default() -> DictionaryBuffer {
@@ -55,7 +60,7 @@ impl Default for DictionaryBuffer {
             last: FREE,
             last_value: 0..0,
             values: Values::new(),
-            translation: Translation::default(),
+            translations: Vec::new(),
         }
     }
 }
@@ -117,7 +122,7 @@ impl DictionaryBuffer {
         self.last = FREE;
         self.last_value = 0..0;
         self.values.clear();
-        self.translation = Translation::default();
+        self.translations.clear();
     }
 
     /// The rows named by `order`, in that order.
@@ -149,27 +154,25 @@ impl DictionaryBuffer {
         let array = array.as_dictionary::<Int32Type>();
         let keys = &array.keys().values()[start..start + length];
         self.translate(array.values());
-        let translated = &self.translation.codes;
+        let translated = &self.translations[0].codes;
         self.codes
             .extend(keys.iter().map(|&key| translated[key as usize]));
     }
 
-    /// Takes note of what the codes of a dictionary are here. A reader gives
-    /// the batches of a row group the same one; it is held, so that its place
-    /// in memory names it.
+    /// Brings to the front what the codes of a dictionary are here. A reader gives the batches of
+    /// a row group the same one.
     fn translate(&mut self, values: &ArrayRef) {
         let strings = values.as_string::<i32>();
-        if let Some(of) = &self.translation.of
-            && same_memory(of.as_string::<i32>(), strings)
-        {
+        let known = |one: &Translation| same_memory(one.of.as_string::<i32>(), strings);
+        if let Some(place) = self.translations.iter().position(known) {
+            self.translations[..=place].rotate_right(1);
             return;
         }
-        self.translation.codes.clear();
-        for code in 0..strings.len() {
-            let here = self.values.code_of(strings.value(code).as_bytes());
-            self.translation.codes.push(here);
-        }
-        self.translation.of = Some(Arc::clone(values));
+        let code_of = |code| self.values.code_of(strings.value(code).as_bytes());
+        let codes = (0..strings.len()).map(code_of).collect();
+        self.translations.truncate(TRANSLATIONS_MAX - 1);
+        let of = Arc::clone(values);
+        self.translations.insert(0, Translation { of, codes });
     }
 }
 

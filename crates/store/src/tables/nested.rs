@@ -30,6 +30,8 @@ pub struct Pairs {
     text: String,
     /// Start of the key, its end, and the end of the value, in `text`.
     places: Vec<[u32; 3]>,
+    /// A bit for each key's mark: a key whose bit is not set is new, and none is looked at.
+    marks: [u64; 4],
 }
 
 impl Pairs {
@@ -37,12 +39,18 @@ impl Pairs {
     pub fn clear(&mut self) {
         self.text.clear();
         self.places.clear();
+        self.marks = [0; 4];
     }
 
-    /// Sets the value of a key, which keeps the place that it had first. A look at every key
-    /// costs less than a table of them, for the twenty or so that events have.
+    /// Sets the value of a key, which keeps the place that it had first. A look at every key when
+    /// its mark was met costs less than a table of them, for the twenty or so that events have.
     pub fn set(&mut self, key: &str, value: &str) {
-        let known = self.iter().position(|(name, _)| name == key);
+        let mark = mark(key.as_bytes());
+        let (word, bit) = (usize::from(mark >> 6), 1 << (mark & 63));
+        let known = (self.marks[word] & bit != 0)
+            .then(|| self.iter().position(|(name, _)| name == key))
+            .flatten();
+        self.marks[word] |= bit;
         let start = self.text.len() as u32;
         self.text.push_str(key);
         let key_end = self.text.len() as u32;
@@ -61,6 +69,16 @@ impl Pairs {
             (&self.text[start..key_end], &self.text[key_end..end])
         })
     }
+}
+
+/// A byte that tells most keys of one event apart: of the length and three of its letters.
+fn mark(key: &[u8]) -> u8 {
+    let letter = |place: usize| key.get(place).copied().unwrap_or(0);
+    letter(0)
+        .wrapping_mul(7)
+        .wrapping_add(letter(key.len() / 2).wrapping_mul(31))
+        .wrapping_add(letter(key.len().wrapping_sub(1)).wrapping_mul(131))
+        .wrapping_add(key.len() as u8)
 }
 
 /// Where each row's values end.
