@@ -19,8 +19,6 @@ use fulmar_log::{Chunk, LogError};
 const READ_BYTES: usize = 4 * 1024 * 1024;
 /// The name under which lost offsets are counted (L1).
 const DAMAGE: &str = "damage";
-/// The name under which offsets are counted that retention took before the fold existed.
-const EXPIRED: &str = "expired";
 
 /// What a step came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,8 +87,8 @@ impl Engine {
                 });
             }
             Some(progress) => progress,
-            // A fold that is new to an old log: what retention took is named, not silent (I8).
-            None if start > 0 => Progress::new(&stream).passed(start, EXPIRED),
+            // A fold that is new to an old log: what it can't have is named, not silent (I8).
+            None if start > 0 => Progress::new(&stream).passed(start, input.before_start()),
             None => Progress::new(&stream),
         };
         let position = progress.position;

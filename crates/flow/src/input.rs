@@ -4,12 +4,19 @@ use tokio::sync::watch;
 
 use fulmar_log::{Chunk, Journal, LogError, Records};
 
+/// Offsets that retention took before the fold existed.
+const EXPIRED: &str = "expired";
+
 /// One topic of the log, as its readers see it: only what is synced (L2).
 pub(crate) trait Input: Send + Sync + 'static {
     /// The topic.
     fn stream(&self) -> &'static str;
     /// First offset still held.
     fn start(&self) -> u64;
+    /// The name under which a new fold counts the offsets before the start.
+    fn before_start(&self) -> &'static str {
+        EXPIRED
+    }
     /// Offset after the last synced record.
     fn end(&self) -> u64;
     /// Wakes whenever the end moves.

@@ -10,6 +10,7 @@ mod input;
 mod ledger;
 mod progress;
 pub mod repeats;
+mod replay;
 mod runtime;
 mod state;
 #[cfg(test)]
@@ -22,5 +23,6 @@ pub use fold::{BlockCounts, Fold, FoldError};
 pub use handle::{FoldHandle, FoldStats, FoldStatus};
 pub use ledger::{Ledger, committed_position, moved_rows, stage_moved_rows};
 pub use progress::synced_ends;
+pub use replay::{ReplayInput, replay};
 pub use runtime::start_fold;
 pub use state::{Entry, State, StateBatch, StateSnapshot};

@@ -65,6 +65,11 @@ impl DataDir {
         names(&self.lake()).any(|table| names(&table.path()).next().is_some())
     }
 
+    /// Whether a replay has filled it: tables and state, and no log.
+    pub fn is_replayed(&self) -> bool {
+        self.is_made() && self.state().is_dir() && !self.log().is_dir()
+    }
+
     /// Certificates and their keys.
     pub fn pki(&self) -> PathBuf {
         self.root.join("pki")

@@ -16,6 +16,7 @@ mod noted_position;
 mod pki;
 mod place;
 mod query;
+mod replay;
 mod salts;
 mod saved_registry;
 mod serve;

@@ -9,7 +9,9 @@ use fulmar_flow::{BlockLimits, FoldHandle, State, start_fold, synced_ends};
 use fulmar_log::{BytesMax, FolderLock, Log, LogConfig, Topic, partitions_of};
 use fulmar_registry::{Folded, Registry};
 use fulmar_sessions::SessionRules;
-use fulmar_store::{Lake, LakeConfig, ProfileWriter, Table, Writer, WriterJournals};
+use fulmar_store::{
+    Lake, LakeConfig, ProfileJournals, ProfileWriter, Table, Writer, WriterConfig, WriterJournals,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -51,6 +53,25 @@ pub struct WriterParts {
     pub profiles: FoldHandle,
     /// Its index of repeats, for doors (X3).
     pub repeats: RepeatsReader,
+}
+
+/// The tables alone of a folder that a replay has filled, whose lock the caller holds.
+pub struct Tables {
+    /// The configuration in force.
+    pub config: Config,
+    /// The tables' files.
+    pub lake: Lake,
+}
+
+impl Tables {
+    /// Opens them.
+    pub fn open(data: &DataDir) -> Result<Self, Failure> {
+        let file = std::env::var_os("FULMAR_CONFIG").map(PathBuf::from);
+        let config = Config::load(file.as_deref(), &[])?;
+        let state = Arc::new(open_state(data)?);
+        let lake = Lake::open(data.root(), state, lake_config(&config))?;
+        Ok(Self { config, lake })
+    }
 }
 
 /// What to do about records of `control` that are lost and that nobody gave up (L1).
@@ -95,6 +116,11 @@ impl Node {
         lost: LostControl,
     ) -> Result<Self, Failure> {
         data.claim()?;
+        if data.is_replayed() {
+            let told = "holds tables that a replay has filled, and no log: it can be queried, and \
+                        its files be listed, checked, compacted and digested";
+            return Err(Failure::usage(format!("{} {told}", data.root().display())));
+        }
         // What queries of a killed process left behind.
         fulmar_store::query::remove_spills(data.root());
         // The state first: what folds have committed is a witness of how far the log was synced.
@@ -146,29 +172,20 @@ impl Node {
     /// Starts the folds that fill the tables, from their committed positions.
     pub fn start_writer(&self) -> Result<WriterParts, Failure> {
         let config = &self.config;
-        let limits = RepeatsConfig {
-            window_ms: i64::try_from(config.number("repeats.window")).unwrap_or(i64::MAX),
-            disk_bytes_max: config.number("repeats.disk_max"),
-            memory_bytes_max: config.number("repeats.memory_max"),
-            ..RepeatsConfig::default()
-        };
+        let limits = repeats_config(config);
         let index = Repeats::open(&self.data.repeats(), &self.state, limits)?;
         let repeats = index.reader();
         let profiles = self.start_profiles(limits)?;
-        let sessions = SessionRules {
-            timeout_ms: i64::try_from(config.number("sessions.timeout")).unwrap_or(i64::MAX),
-            late_ms: i64::try_from(config.number("sessions.late_max")).unwrap_or(i64::MAX),
+        let journals = WriterJournals {
+            quarantine: self.log.journal(Topic::Quarantine),
+            profiles: self.log.journal(Topic::Profiles),
         };
         let fold = Writer::open(
             self.lake.clone(),
             index,
-            WriterJournals {
-                quarantine: self.log.journal(Topic::Quarantine),
-                profiles: self.log.journal(Topic::Profiles),
-                partitions: self.log.partitions(),
-            },
+            Some(journals),
             Arc::clone(&self.state),
-            sessions,
+            writer_config(config, self.log.partitions()),
         )?;
         let events = self.log.journal(Topic::Events);
         let state = Arc::clone(&self.state);
@@ -181,17 +198,18 @@ impl Node {
     }
 
     fn start_profiles(&self, limits: RepeatsConfig) -> Result<FoldHandle, Failure> {
-        let limits = RepeatsConfig {
-            keyspace: "repeats-profiles",
-            ..limits
-        };
+        let limits = of_profiles(limits);
         let dir = self.data.profile_repeats();
+        let journals = ProfileJournals {
+            events: self.log.journal(Topic::Events),
+            partitions: self.log.partitions(),
+            quarantine: self.log.journal(Topic::Quarantine),
+        };
         let fold = ProfileWriter::new(
             self.lake.clone(),
             Repeats::open(&dir, &self.state, limits)?,
+            Some(journals),
             Arc::clone(&self.state),
-            (self.log.journal(Topic::Events), self.log.partitions()),
-            self.log.journal(Topic::Quarantine),
         );
         let (profiles, state) = (self.log.journal(Topic::Profiles), Arc::clone(&self.state));
         Ok(start_fold(
@@ -304,7 +322,8 @@ pub fn retention_ms(config: &Config) -> BTreeMap<Table, u64> {
         .collect()
 }
 
-fn lake_config(config: &Config) -> LakeConfig {
+/// What the lake is to do.
+pub fn lake_config(config: &Config) -> LakeConfig {
     let days = |ms: u64| u32::try_from(ms / DAY_MS).unwrap_or(u32::MAX);
     let kept = retention_ms(config).into_iter();
     LakeConfig {
@@ -314,7 +333,38 @@ fn lake_config(config: &Config) -> LakeConfig {
     }
 }
 
-fn block_limits(config: &Config) -> BlockLimits {
+/// The bounds of the index of repeats.
+pub fn repeats_config(config: &Config) -> RepeatsConfig {
+    RepeatsConfig {
+        window_ms: i64::try_from(config.number("repeats.window")).unwrap_or(i64::MAX),
+        disk_bytes_max: config.number("repeats.disk_max"),
+        memory_bytes_max: config.number("repeats.memory_max"),
+        ..RepeatsConfig::default()
+    }
+}
+
+/// The same, of the fold of profiles.
+pub fn of_profiles(limits: RepeatsConfig) -> RepeatsConfig {
+    RepeatsConfig {
+        keyspace: "repeats-profiles",
+        ..limits
+    }
+}
+
+/// What the writer is to do, in a log of so many partitions.
+pub fn writer_config(config: &Config, partitions: u16) -> WriterConfig {
+    WriterConfig {
+        sessions: SessionRules {
+            timeout_ms: i64::try_from(config.number("sessions.timeout")).unwrap_or(i64::MAX),
+            late_ms: i64::try_from(config.number("sessions.late_max")).unwrap_or(i64::MAX),
+        },
+        partitions,
+        workers: usize::try_from(config.number("writer.workers")).unwrap_or(1),
+    }
+}
+
+/// When blocks are closed.
+pub fn block_limits(config: &Config) -> BlockLimits {
     BlockLimits {
         rows: config.number("writer.block_rows"),
         bytes: config.number("writer.block_bytes"),
@@ -327,6 +377,11 @@ pub fn ask<T: Serialize>(place: &PlaceArgs, area: &str, request: &T) -> Result<V
     let body = serde_json::to_value(request)?;
     match place.resolve()? {
         Place::Server(client) => block_on(client.post_json(&format!("/v1/admin/{area}"), &body))?,
+        Place::Folder(data, _lock) if area == "lake" && data.is_replayed() => {
+            let tables = Tables::open(&data)?;
+            let request = serde_json::from_value(body)?;
+            Ok(crate::admin::lake::answer(&tables.lake, request)?)
+        }
         Place::Folder(data, lock) => {
             // A decision about damage must be possible where damage keeps the rest from it.
             let lost = match area {

@@ -187,5 +187,43 @@ fn a_visit_becomes_a_session_and_a_profile_over_a_kill() {
         (&report["verdict"], &report["stored"]),
         (&"ok".into(), &3.into())
     );
+    // The same tables, from the log alone, beside the server and after it (S2).
+    let digest = folder.json(&["lake", "digest", "--json"]);
+    assert!(digest.to_string().contains("sessions_latest"), "{digest}");
+    replayed(&folder, "beside", &digest);
     assert_eq!(running.stop().code(), Some(0));
+    replayed(&folder, "after", &digest);
+}
+
+/// Replays the folder's log, and looks whether the rows are those of `digest`.
+fn replayed(folder: &Folder, name: &str, digest: &Value) {
+    let into = folder.path(name);
+    let [data, target] = [
+        into.display().to_string(),
+        format!("lake:{}", into.display()),
+    ];
+    let replay = ["replay", "--into", &target, "--json", "--workers", "2"];
+    let replay = [&replay[..], &["--set", "sessions.timeout=8s"]].concat();
+    let report = folder.json(&replay);
+    assert_eq!(report["exact"], true, "{report}");
+    assert_eq!(
+        &folder.json(&["lake", "digest", "--json", "--data", &data]),
+        digest
+    );
+    let events = [
+        "query",
+        "--format",
+        "json",
+        "select count(*) n from events",
+        "--data",
+        &data,
+    ];
+    assert_eq!(folder.json(&events), json!([{"n": 5}]));
+    // What is there is neither filled again nor served.
+    let again = folder.run(&replay);
+    assert_eq!(again.code, Some(64), "{}", again.stderr);
+    assert!(again.stderr.contains("is not empty"), "{}", again.stderr);
+    let serve = folder.run(&["serve", "--data", &data]);
+    assert_eq!(serve.code, Some(64), "{}", serve.stderr);
+    assert!(serve.stderr.contains("and no log"), "{}", serve.stderr);
 }

@@ -30,6 +30,12 @@ pub(crate) fn key(project: &str, device: &str) -> Vec<u8> {
     [project.as_bytes(), b"\0", device.as_bytes()].concat()
 }
 
+/// The device of a key: names of projects hold no zero.
+pub(crate) fn device_of_key(key: &[u8]) -> &[u8] {
+    let end = key.iter().position(|byte| *byte == 0);
+    end.map_or(key, |end| &key[end + 1..])
+}
+
 /// Begins a value.
 pub(crate) fn begin(out: &mut Vec<u8>) {
     out.clear();

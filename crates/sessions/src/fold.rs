@@ -126,6 +126,11 @@ impl SessionFold {
         Ok(())
     }
 
+    /// The device that a key of the state names.
+    pub fn device_of_key(key: &[u8]) -> &[u8] {
+        codec::device_of_key(key)
+    }
+
     /// Begins a block. What an earlier try of it changed and did not commit is undone: `get`
     /// gives the committed value of a key.
     ///

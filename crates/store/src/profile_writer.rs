@@ -13,7 +13,7 @@ use fulmar_event::{
 };
 use fulmar_flow::repeats::{IdHash, Repeats};
 use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, State, StateBatch};
-use fulmar_log::{Journal, Record, Records};
+use fulmar_log::{Journal, Record, Records, Topic};
 use fulmar_sessions::profiles::{Group, Profile, Teller};
 
 use crate::error::StoreError;
@@ -36,15 +36,24 @@ const VERSION: u32 = 1;
 /// How far a chain of aliases is followed: a person has few names, and a circle has no end.
 const ALIASES_MAX: usize = 8;
 
+/// Where the fold of profiles appends to.
+#[derive(Clone)]
+pub struct ProfileJournals {
+    /// Where servers' events go on to.
+    pub events: Arc<Journal>,
+    /// Partitions of that topic.
+    pub partitions: u16,
+    /// What can't be stored.
+    pub quarantine: Arc<Journal>,
+}
+
 /// The fold of profiles.
 pub struct ProfileWriter {
     lake: Lake,
     repeats: Repeats,
     state: Arc<State>,
-    /// Where servers' events go on to.
-    events: Arc<Journal>,
-    partitions: u16,
-    quarantine: Arc<Journal>,
+    /// None for a replay, which emits none (F1).
+    journals: Option<ProfileJournals>,
     profiles: ProfilesBuilder,
     groups: GroupsBuilder,
     files: Vec<LakeFile>,
@@ -69,21 +78,18 @@ struct Touched<T> {
 }
 
 impl ProfileWriter {
-    /// A writer into `lake` that appends servers' events to `events`, of so many partitions.
+    /// A writer into `lake`. Without journals it replays: servers' events went on then.
     pub fn new(
         lake: Lake,
         repeats: Repeats,
+        journals: Option<ProfileJournals>,
         state: Arc<State>,
-        (events, partitions): (Arc<Journal>, u16),
-        quarantine: Arc<Journal>,
     ) -> ProfileWriter {
         ProfileWriter {
             lake,
             repeats,
             state,
-            events,
-            partitions,
-            quarantine,
+            journals,
             profiles: ProfilesBuilder::default(),
             groups: GroupsBuilder::default(),
             files: Vec::new(),
@@ -99,7 +105,11 @@ impl ProfileWriter {
             Body::Track(track) => {
                 let profile = self.profile(project, track.profile_id, at, changed)?;
                 let device = profile.value.live_device().map(str::to_owned);
-                self.send_on(&event, record, device.as_deref(), &mut changed.onward);
+                if let Some(journals) = &self.journals {
+                    let partitions = journals.partitions;
+                    let device = device.as_deref();
+                    send_on((&event, record), device, partitions, &mut changed.onward);
+                }
                 Ok(())
             }
             Body::Profile(view) => self.change(&event, view, at, changed),
@@ -185,23 +195,6 @@ impl ProfileWriter {
         Ok(group)
     }
 
-    /// Appends the event as it was sent, and the device behind it: the last of a field counts.
-    fn send_on(
-        &self,
-        event: &EventView<'_>,
-        record: &Record<'_>,
-        device: Option<&str>,
-        onward: &mut Records,
-    ) {
-        let key = device.unwrap_or(event.event_id);
-        let mark = onward.begin(partition_of(key.as_bytes(), self.partitions));
-        onward.buffer().extend_from_slice(record.bytes);
-        if let Some(device) = device {
-            encode_device(device, onward.buffer());
-        }
-        onward.end(mark);
-    }
-
     fn write_rows(&mut self, name: &BlockName, changed: &Changed) -> Result<(), StoreError> {
         self.profiles.clear();
         self.groups.clear();
@@ -260,14 +253,9 @@ impl Fold for ProfileWriter {
                 Err(Taking::Failed(error)) => return Err(fold_error(error)),
             }
         }
-        let onward = std::mem::take(&mut changed.onward);
-        if !onward.is_empty() {
-            let appended = self.events.append_blocking(onward);
-            appended.map_err(|error| fold_error(error.into()))?;
-        }
-        self.write_rows(block.name(), &changed)
+        self.append(std::mem::take(&mut changed.onward), &refused)
             .map_err(fold_error)?;
-        append_refused(&self.quarantine, fulmar_log::Topic::Profiles, &refused)
+        self.write_rows(block.name(), &changed)
             .map_err(fold_error)?;
         for file in &self.files {
             self.lake.stage(file, batch);
@@ -291,6 +279,17 @@ impl Fold for ProfileWriter {
 }
 
 impl ProfileWriter {
+    /// Appends servers' events to the topic that they belong to, and what is refused.
+    fn append(&self, onward: Records, refused: &[(Record<'_>, Refusal)]) -> Result<(), StoreError> {
+        let Some(journals) = &self.journals else {
+            return Ok(());
+        };
+        if !onward.is_empty() {
+            journals.events.append_blocking(onward)?;
+        }
+        append_refused(&journals.quarantine, Topic::Profiles, refused)
+    }
+
     /// Each record with the hash of its identity; those that can't be read; how many ticks.
     #[expect(clippy::type_complexity, reason = "three lists that are used once")]
     fn identify<'b>(
@@ -315,6 +314,22 @@ impl ProfileWriter {
         }
         (identities, refused, ticks)
     }
+}
+
+/// Appends the event as it was sent, and the device behind it: the last of a field counts.
+fn send_on(
+    (event, record): (&EventView<'_>, &Record<'_>),
+    device: Option<&str>,
+    partitions: u16,
+    onward: &mut Records,
+) {
+    let key = device.unwrap_or(event.event_id);
+    let mark = onward.begin(partition_of(key.as_bytes(), partitions));
+    onward.buffer().extend_from_slice(record.bytes);
+    if let Some(device) = device {
+        encode_device(device, onward.buffer());
+    }
+    onward.end(mark);
 }
 
 /// Why a record was not applied.

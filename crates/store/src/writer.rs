@@ -1,14 +1,15 @@
 //! The fold from the topic `events` to the tables.
 //!
 //! Of a block, each record becomes a row, or is quarantined; rows whose identity
-//! the index knows are repeats; the others are written as one file per table,
-//! named after the block. Files first, then the quarantine, then the batch that
-//! lists the files, takes the ids into the index and moves the position (F4).
+//! the index knows are repeats; the others are written as files named after the
+//! block, one per table and worker. Files first, then the quarantine, then the batch
+//! that lists the files, takes the ids into the index and moves the position (F4).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_flow::repeats::Repeats;
+use fulmar_event::partition_of;
+use fulmar_flow::repeats::{IdHash, Repeats};
 use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, State, StateBatch};
 use fulmar_log::{Journal, Record, Topic};
 use fulmar_sessions::{SessionFold, SessionRules};
@@ -16,11 +17,12 @@ use fulmar_sessions::{SessionFold, SessionRules};
 use crate::error::StoreError;
 use crate::lake::{Lake, LakeFile};
 use crate::refusal::{Refusal, append_refused, fold_error};
-use crate::tables::Table;
 use rows::Rows;
+use share::{Done, Share, shard_of};
 
 mod rows;
 mod session_sink;
+mod share;
 
 /// The fold's name in committed state and in the ledger.
 pub const WRITER: &str = "writer";
@@ -31,8 +33,23 @@ const SESSIONS: &str = "sessions";
 /// Version of what it writes (F5).
 const VERSION: u32 = 1;
 
+/// Records of a block from which on workers share it. Below, one does it all: a thread's start
+/// and a second file per table cost more than they save.
+const SHARED_RECORDS_MIN: u64 = 8_192;
+
 /// How long a try waits for compaction to make room before it says so (F6).
 pub(crate) const ROOM_WAIT: Duration = Duration::from_secs(5);
+
+/// What the writer is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct WriterConfig {
+    /// When sessions end.
+    pub sessions: SessionRules,
+    /// Partitions of the log.
+    pub partitions: u16,
+    /// Threads that share a large block; at least 1, of use up to the partitions.
+    pub workers: usize,
+}
 
 /// Where the writer appends to.
 #[derive(Clone)]
@@ -41,100 +58,150 @@ pub struct WriterJournals {
     pub quarantine: Arc<Journal>,
     /// What the profile fold is told of sessions (F1).
     pub profiles: Arc<Journal>,
-    /// Partitions of that topic.
-    pub partitions: u16,
 }
 
 /// The writer's fold.
 pub struct Writer {
     lake: Lake,
     repeats: Repeats,
-    sessions: SessionFold,
+    /// Of the devices of each worker's partitions.
+    shards: Vec<SessionFold>,
     state: Arc<State>,
-    journals: WriterJournals,
-    rows: Rows,
+    /// None for a replay, which emits none (F1).
+    journals: Option<WriterJournals>,
+    /// One a worker.
+    rows: Vec<Rows>,
     /// Files of the block in hand, until its batch is committed.
     files: Vec<LakeFile>,
 }
 
 impl Writer {
     /// A writer into `lake`, which drops what `repeats` knows. Takes up the sessions in `state`.
+    /// Without journals it replays: what the log was told then is in the log already.
     ///
     /// # Errors
-    /// When those can't be read.
+    /// When the sessions can't be read.
     pub fn open(
         lake: Lake,
         repeats: Repeats,
-        journals: WriterJournals,
+        journals: Option<WriterJournals>,
         state: Arc<State>,
-        rules: SessionRules,
+        config: WriterConfig,
     ) -> Result<Writer, StoreError> {
-        let mut sessions = SessionFold::new(rules);
+        let workers = config
+            .workers
+            .clamp(1, usize::from(config.partitions.max(1)));
+        let new_shard = |_| SessionFold::new(config.sessions);
+        let mut shards: Vec<SessionFold> = (0..workers).map(new_shard).collect();
         for entry in state.iter(SESSIONS)? {
-            let (_, value) = entry?;
-            sessions.load(&value)?;
+            let (key, value) = entry?;
+            let device = SessionFold::device_of_key(&key);
+            let partition = partition_of(device, config.partitions);
+            shards[shard_of(partition, workers)].load(&value)?;
         }
-        sessions.committed();
+        shards.iter_mut().for_each(SessionFold::committed);
+        let new_rows = |_| Rows::new(config.partitions);
         Ok(Writer {
             lake,
             repeats,
-            sessions,
+            shards,
             state,
-            rows: Rows::new(journals.partitions),
+            rows: (0..workers).map(new_rows).collect(),
             journals,
             files: Vec::new(),
         })
     }
 
-    /// Goes through the block in the order of the log, with the log's time: product events that
-    /// are new go to the session fold, and become rows. Gives those that can't be rows. `tracks`
-    /// are the records' and the identities' places of product events.
-    fn fold_sessions<'b>(
-        &mut self,
-        block: &'b Block,
-        tracks: Vec<(usize, usize)>,
-    ) -> Result<Vec<(Record<'b>, Refusal)>, StoreError> {
-        let state = &self.state;
-        self.sessions
-            .begin(|key| Ok::<_, StoreError>(state.get(SESSIONS, key)?))?;
-        let mut refused = Vec::new();
-        let mut tracks = tracks.into_iter().peekable();
-        for (number, record) in block.records().enumerate() {
-            self.rows.pass_time(&record, &mut self.sessions);
-            let track = tracks.next_if(|(track, _)| *track == number);
-            let new = track.filter(|(_, place)| self.rows.is_new[*place]);
-            let Some((_, place)) = new else { continue };
-            if let Err(refusal) = self.rows.add_track(&record, &mut self.sessions) {
-                self.repeats.withdraw(self.rows.identities[place]);
-                self.rows.is_new[place] = false;
-                refused.push((record, refusal));
-            }
-        }
-        self.rows.add_sessions(&mut self.sessions);
-        let onward = std::mem::take(&mut self.rows.onward);
-        if !onward.is_empty() {
-            self.journals.profiles.append_blocking(onward)?;
-        }
-        Ok(refused)
+    /// The block's shares: one a worker when it is large, else one of all.
+    fn shares<'w>(
+        rows: &'w mut [Rows],
+        shards: &'w mut [SessionFold],
+        records: u64,
+    ) -> Vec<Share<'w>> {
+        let of = shards.len();
+        let each = if records < SHARED_RECORDS_MIN { of } else { 1 };
+        let share = |(number, (rows, shards))| Share {
+            rows,
+            shards,
+            first: number * each,
+            of,
+        };
+        let shards = shards.chunks_mut(each);
+        rows.iter_mut().zip(shards).enumerate().map(share).collect()
     }
 
-    /// Writes the tables' files.
-    fn write_files(&mut self, name: &BlockName) -> Result<(), StoreError> {
-        self.files.clear();
-        let block = name.to_string();
-        for builder in self.rows.builders() {
-            if builder.is_empty() {
-                continue;
+    /// Appends what sessions tell the profile fold, and what is refused.
+    fn append(&mut self, refused: &[(Record<'_>, Refusal)]) -> Result<(), StoreError> {
+        for rows in &mut self.rows {
+            let onward = std::mem::take(&mut rows.onward);
+            if let Some(journals) = self.journals.as_ref().filter(|_| !onward.is_empty()) {
+                journals.profiles.append_blocking(onward)?;
             }
-            let mut order = builder.sorted_order();
-            self.rows.leave_out_repeats(builder.table(), &mut order);
-            if !order.is_empty() {
-                self.files
-                    .push(self.lake.write_block(&block, builder, &order)?);
-            }
+        }
+        match &self.journals {
+            Some(journals) => append_refused(&journals.quarantine, Topic::Events, refused),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks which of the block's identities are new, and tells each share of its own.
+    fn admit(
+        shares: &mut [Share<'_>],
+        repeats: &mut Repeats,
+        log_time_ms: i64,
+    ) -> Result<(), FoldError> {
+        if let [share] = shares {
+            let rows = &mut *share.rows;
+            repeats.admit(&rows.identities, log_time_ms, &mut rows.is_new)?;
+            return Ok(());
+        }
+        // In the order of the log, so that of two with one identity the earlier stays.
+        let mut places: Vec<(u32, u32, u32)> = Vec::new();
+        for (share, number) in shares.iter().zip(0..) {
+            places.extend(
+                (0..)
+                    .zip(&share.rows.numbers)
+                    .map(|(at, &of)| (of, number, at)),
+            );
+        }
+        places.sort_unstable();
+        let identity =
+            |&(_, share, at): &(u32, u32, u32)| shares[share as usize].rows.identities[at as usize];
+        let identities: Vec<IdHash> = places.iter().map(identity).collect();
+        let mut is_new = Vec::new();
+        repeats.admit(&identities, log_time_ms, &mut is_new)?;
+        for share in &mut *shares {
+            share.rows.is_new.resize(share.rows.numbers.len(), false);
+        }
+        for (&(_, share, at), &is_new) in places.iter().zip(&is_new) {
+            shares[share as usize].rows.is_new[at as usize] = is_new;
         }
         Ok(())
     }
+}
+
+/// Does `work` for every share, each on a thread of its own beyond the first. Results are in the
+/// order of the shares.
+fn on_each<'w, T: Send>(
+    shares: &mut [Share<'w>],
+    work: impl Fn(&mut Share<'w>) -> T + Sync,
+) -> Vec<T> {
+    let Some((first, others)) = shares.split_first_mut() else {
+        return Vec::new();
+    };
+    let work = &work;
+    std::thread::scope(|scope| {
+        let others: Vec<_> = others
+            .iter_mut()
+            .map(|share| scope.spawn(move || work(share)))
+            .collect();
+        let first = work(first);
+        let joined = others.into_iter().map(|other| match other.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        std::iter::once(first).chain(joined).collect()
+    })
 }
 
 impl Fold for Writer {
@@ -152,44 +219,48 @@ impl Fold for Writer {
             let text = format!("waiting for compaction: {files} uncompacted files");
             return Err(FoldError::Transient(text));
         }
-        self.rows.clear();
-        let mut refused = Vec::new();
-        // Product events become rows once it is known which are new: repeats extend no session.
-        let mut ticks = 0;
-        let mut tracks = Vec::new();
-        for (number, record) in block.records().enumerate() {
-            if record.is_tick() {
-                ticks += 1;
-                continue;
-            }
-            match self.rows.add(&record, &self.repeats) {
-                Ok(Table::Events) => tracks.push((number, self.rows.identities.len() - 1)),
-                Ok(_) => {}
-                Err(refusal) => refused.push((record, refusal)),
-            }
-        }
-        let rows = &mut self.rows;
+        self.rows.iter_mut().for_each(Rows::clear);
         let log_time_ms = block.append_last_ms();
-        self.repeats
-            .admit(&rows.identities, log_time_ms, &mut rows.is_new)?;
-        let repeats = rows.is_new.iter().filter(|is_new| !**is_new).count() as u64;
-        refused.extend(self.fold_sessions(block, tracks).map_err(fold_error)?);
-        let stored = self.rows.is_new.iter().filter(|is_new| **is_new).count() as u64;
-        self.write_files(block.name()).map_err(fold_error)?;
-        append_refused(&self.journals.quarantine, Topic::Events, &refused).map_err(fold_error)?;
+        let (repeats, state, lake) = (&mut self.repeats, &*self.state, &self.lake);
+        let mut shares = Writer::shares(&mut self.rows, &mut self.shards, block.len());
+        let asking = &*repeats;
+        let refused = on_each(&mut shares, |share| share.read(block, asking));
+        let mut refused: Vec<_> = refused.into_iter().flatten().collect();
+        Writer::admit(&mut shares, repeats, log_time_ms)?;
+        let known = |rows: &Rows| rows.is_new.iter().filter(|is_new| !**is_new).count() as u64;
+        let repeated = shares.iter().map(|share| known(share.rows)).sum();
+        let done = on_each(&mut shares, |share| share.finish(block, state, lake));
+        self.files.clear();
+        for done in done {
+            let Done {
+                files,
+                refused: late,
+                withdrawn,
+            } = done.map_err(fold_error)?;
+            self.files.extend(files);
+            refused.extend(late);
+            withdrawn
+                .into_iter()
+                .for_each(|hash| repeats.withdraw(hash));
+        }
+        refused.sort_by_key(|(record, _)| record.offset);
+        self.append(&refused).map_err(fold_error)?;
         for file in &self.files {
             self.lake.stage(file, batch);
         }
         self.repeats.stage(block.name(), log_time_ms, batch)?;
-        self.sessions.changes(|key, value| match value {
-            Some(value) => batch.put(SESSIONS, key, value),
-            None => batch.delete(SESSIONS, key),
-        });
+        for sessions in &self.shards {
+            sessions.changes(|key, value| match value {
+                Some(value) => batch.put(SESSIONS, key, value),
+                None => batch.delete(SESSIONS, key),
+            });
+        }
+        let stored = |rows: &Rows| rows.is_new.iter().filter(|is_new| **is_new).count() as u64;
         Ok(BlockCounts {
-            stored,
-            repeats,
+            stored: self.rows.iter().map(stored).sum(),
+            repeats: repeated,
             quarantined: refused.len() as u64,
-            ticks,
+            ticks: self.rows.iter().map(|rows| rows.ticks).sum(),
             ..BlockCounts::default()
         })
     }
@@ -197,10 +268,13 @@ impl Fold for Writer {
     fn committed(&mut self, _name: &BlockName) {
         self.lake.committed(std::mem::take(&mut self.files));
         self.repeats.committed();
-        self.sessions.committed();
+        self.shards.iter_mut().for_each(SessionFold::committed);
     }
 
     fn next_due_ms(&self) -> Option<i64> {
-        self.sessions.next_due_ms()
+        self.shards
+            .iter()
+            .filter_map(SessionFold::next_due_ms)
+            .min()
     }
 }

@@ -4,62 +4,13 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use arrow_array::Array;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, UInt64Type};
 use fulmar_event::{Records, Texts, TrackView, encode_texts};
 use fulmar_flow::Fold;
 use fulmar_log::Topic;
-use fulmar_store::{Table, TableReader, quarantine};
-use support::{Folder, Open, track};
-
-/// The table's rows: each column as text, by name.
-fn rows(open: &Open, table: Table) -> Vec<BTreeMap<&'static str, String>> {
-    let mut rows = Vec::new();
-    for file in open.lake.snapshot().files(table) {
-        let mut reader = TableReader::open_all(table, &file.path).unwrap();
-        while let Some(columns) = reader.next_columns(table).unwrap() {
-            for row in 0..columns[0].len() {
-                let named = table.columns().iter().zip(&columns);
-                rows.push(
-                    named
-                        .map(|(spec, column)| (spec.name, shown(column.as_ref(), row)))
-                        .collect(),
-                );
-            }
-        }
-    }
-    rows
-}
-
-fn shown(column: &dyn Array, row: usize) -> String {
-    use arrow_schema::DataType;
-    let texts = |array: &dyn Array| -> Vec<String> {
-        let texts = array.as_string::<i32>().iter();
-        texts.map(|text| text.unwrap().to_owned()).collect()
-    };
-    match column.data_type() {
-        DataType::Utf8 => column.as_string::<i32>().value(row).to_owned(),
-        DataType::Dictionary(..) => {
-            let codes = column.as_dictionary::<arrow_array::types::Int32Type>();
-            texts(codes.values())[codes.keys().value(row) as usize].clone()
-        }
-        DataType::Map(..) => {
-            let entries = column.as_map().value(row);
-            let (keys, values) = (texts(entries.column(0)), texts(entries.column(1)));
-            let pairs = keys.iter().zip(&values);
-            let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
-            pairs.join(" ")
-        }
-        DataType::List(_) => texts(&column.as_list::<i32>().value(row)).join(" "),
-        DataType::Float32 => column.as_primitive::<Float32Type>().value(row).to_string(),
-        DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).to_string(),
-        _ => String::new(),
-    }
-}
+use fulmar_store::{Table, quarantine};
+use support::{Folder, Open, rows, track};
 
 #[test]
 fn what_was_sent_stands_in_the_row_in_a_block_and_in_a_day() {

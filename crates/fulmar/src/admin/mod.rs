@@ -1,7 +1,7 @@
 //! What an operator asks: one shape for HTTP and for the folder itself.
 
 mod clients;
-mod lake;
+pub mod lake;
 mod log;
 mod quarantine;
 mod registry;

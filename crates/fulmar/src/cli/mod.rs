@@ -12,6 +12,7 @@ pub mod output;
 mod pki;
 mod query;
 mod registry;
+mod replay;
 mod send;
 mod status;
 mod tables;
@@ -54,6 +55,7 @@ enum Command {
     Status(status::StatusArgs),
     Verify(verify::VerifyArgs),
     Drain(drain::DrainArgs),
+    Replay(Box<replay::ReplayArgs>),
     Backup(backup::BackupArgs),
     Restore(backup::RestoreArgs),
     Log(log::LogArgs),
@@ -81,6 +83,7 @@ impl Cli {
             Command::Status(args) => args.run(),
             Command::Verify(args) => args.run(),
             Command::Drain(args) => args.run(),
+            Command::Replay(args) => args.run(),
             Command::Backup(args) => args.run(),
             Command::Restore(args) => args.run(),
             Command::Log(args) => args.run(),

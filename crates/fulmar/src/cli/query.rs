@@ -8,9 +8,13 @@ use http_body_util::BodyExt as _;
 use hyper::Method;
 
 use super::output::{note, to_terminal};
+use fulmar_store::Lake;
+
 use crate::client::{BEHIND_HEADER, Client, read_whole, refusal};
+use crate::config::Config;
+use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Exit, Failure, Outcome};
-use crate::node::{LostControl, Node, block_on};
+use crate::node::{LostControl, Node, Tables, block_on};
 use crate::place::{Place, PlaceArgs};
 use crate::query::{self, QueryBody};
 
@@ -79,15 +83,8 @@ impl QueryArgs {
             stale: self.stale,
             project: self.project.clone(),
         };
-        match self.place.resolve()? {
-            Place::Server(client) => block_on(of_server(&client, &body))?,
-            Place::Folder(data, lock) => {
-                let node = Node::open_as_made(data, lock, LostControl::Refuse)?;
-                let outcome = of_folder(&node, &body);
-                node.close();
-                outcome
-            }
-        }
+        ask(&self.place, &body, &mut print)?;
+        Ok(Exit::Done)
     }
 
     fn statement(&self) -> Result<String, Failure> {
@@ -103,7 +100,27 @@ impl QueryArgs {
     }
 }
 
-async fn of_server(client: &Client, body: &QueryBody) -> Outcome {
+/// What is done with each piece of an answer; false when no more is wanted.
+type Take<'t> = &'t mut dyn FnMut(&[u8]) -> Result<bool, Failure>;
+
+/// Asks the server, or the folder itself, and gives the answer away piece by piece.
+pub fn ask(place: &PlaceArgs, body: &QueryBody, take: Take<'_>) -> Result<(), Failure> {
+    match place.resolve()? {
+        Place::Server(client) => block_on(of_server(&client, body, take))?,
+        Place::Folder(data, _lock) if data.is_replayed() => {
+            let tables = Tables::open(&data)?;
+            of_lake(&data, &tables.config, &tables.lake, body, take)
+        }
+        Place::Folder(data, lock) => {
+            let node = Node::open_as_made(data, lock, LostControl::Refuse)?;
+            let answered = of_folder(&node, body, take);
+            node.close();
+            answered
+        }
+    }
+}
+
+async fn of_server(client: &Client, body: &QueryBody, take: Take<'_>) -> Result<(), Failure> {
     let bytes = Bytes::from(serde_json::to_vec(body)?);
     let mut response = client
         .send(Method::POST, "/v1/query", "application/json", bytes)
@@ -122,27 +139,37 @@ async fn of_server(client: &Client, body: &QueryBody) -> Outcome {
     while let Some(frame) = response.body_mut().frame().await {
         let frame = frame.context("the answer broke off")?;
         if let Ok(piece) = frame.into_data()
-            && !print(&piece)?
+            && !take(&piece)?
         {
-            return Ok(Exit::Done);
+            return Ok(());
         }
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
-fn of_folder(node: &Node, body: &QueryBody) -> Outcome {
+fn of_folder(node: &Node, body: &QueryBody, take: Take<'_>) -> Result<(), Failure> {
     if !body.stale && !node.store_all()? {
         note("the writer could not reach the log's end; the answer is of what is stored");
     }
+    of_lake(&node.data, &node.config, &node.lake, body, take)
+}
+
+fn of_lake(
+    data: &DataDir,
+    config: &Config,
+    lake: &Lake,
+    body: &QueryBody,
+    take: Take<'_>,
+) -> Result<(), Failure> {
     block_on(async {
-        let runner = query::runner(node.data.root(), &node.config)?;
-        let mut answer = runner.start(query::request(&node.lake, body)?).await?;
+        let runner = query::runner(data.root(), config)?;
+        let mut answer = runner.start(query::request(lake, body)?).await?;
         while let Some(piece) = answer.next_piece().await? {
-            if !print(&piece)? {
+            if !take(&piece)? {
                 break;
             }
         }
-        Ok(Exit::Done)
+        Ok(())
     })?
 }
 

@@ -1,6 +1,7 @@
 //! `fulmar lake` and `fulmar quarantine`.
 
 use clap::{Args, Subcommand};
+use fulmar_store::Table;
 use serde_json::{Value, json};
 
 use super::output::{note, print_json, print_line, print_members, print_table};
@@ -8,12 +9,14 @@ use crate::admin::{LakeRequest, QuarantineRequest};
 use crate::exit::{Exit, Outcome};
 use crate::node::{ask, block_on};
 use crate::place::{Place, PlaceArgs};
+use crate::query::QueryBody;
 
 /// The tables' files.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     fulmar lake files --json     # the exact list of one snapshot\n  \
     fulmar lake check            # reads every listed file\n  \
+    fulmar lake digest           # what the tables hold, as one number each\n  \
     fulmar lake compact          # merges all that can be merged, now\n\n\
     tables/TABLE/day=YYYY-MM-DD/*.parquet in the data folder is plain Parquet for any tool.")]
 pub struct LakeArgs {
@@ -33,6 +36,13 @@ enum LakeCommand {
     },
     /// Store what is durable now, then merge all that can be merged.
     Compact {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Count and digest the rows of each table, of versions the last: two folders with one digest
+    /// hold the same rows.
+    Digest {
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -71,6 +81,7 @@ impl LakeArgs {
                 }
             }
             LakeCommand::Compact { json } => self.compact(json),
+            LakeCommand::Digest { json } => self.digest(json),
             LakeCommand::Check { json } => self.check(json),
         }
     }
@@ -98,6 +109,19 @@ impl LakeArgs {
         ))
     }
 
+    fn digest(&self, json: bool) -> Outcome {
+        let mut answer = Vec::new();
+        super::query::ask(&self.place, &digest_query(), &mut |piece| {
+            answer.extend_from_slice(piece);
+            Ok(true)
+        })?;
+        let rows: Value = serde_json::from_slice(&answer)?;
+        match json {
+            true => print_json(&rows),
+            false => print_table(&rows, &["table", "rows", "digest"]),
+        }
+    }
+
     fn check(&self, json: bool) -> Outcome {
         let answer = ask(&self.place, "lake", &LakeRequest::Check {})?;
         let problems = answer["problems"].as_array().map_or(&[][..], Vec::as_slice);
@@ -119,6 +143,25 @@ impl LakeArgs {
             true => Exit::Done,
             false => Exit::Damage,
         })
+    }
+}
+
+/// The sum of the rows' hashes, which knows of no order; of versions, the last alone (S2).
+fn digest_query() -> QueryBody {
+    let of_table = |table: Table| {
+        let name = table.name();
+        let latest = if table.is_versioned() { "_latest" } else { "" };
+        format!(
+            "select '{name}{latest}' as \"table\", count(*) as rows, \
+             coalesce(sum(hash(t)::hugeint), 0)::varchar as digest from {name}{latest} t"
+        )
+    };
+    let each: Vec<String> = Table::ALL.into_iter().map(of_table).collect();
+    QueryBody {
+        sql: each.join(" union all ") + " order by 1",
+        format: "json".to_owned(),
+        stale: false,
+        project: None,
     }
 }
 

@@ -333,6 +333,12 @@ pub const KEYS: &[Key] = &[
         "size of one segment file",
     ),
     key(
+        "writer.workers",
+        Count(1, 256),
+        "1",
+        "threads that share a large block, each its own partitions",
+    ),
+    key(
         "writer.block_rows",
         Count(1, 1_000_000),
         "50000",

@@ -65,6 +65,9 @@ pub struct ServeArgs {
     /// Operations listener; sets ops.address.
     #[arg(long, value_name = "ADDR")]
     ops: Option<String>,
+    /// Threads that share a large block of the log; sets writer.workers.
+    #[arg(long, value_name = "N")]
+    workers: Option<String>,
     /// Least level that is logged; sets server.log_level.
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
@@ -84,6 +87,7 @@ impl ServeArgs {
             ("public.address", &self.public),
             ("agents.address", &self.agents),
             ("ops.address", &self.ops),
+            ("writer.workers", &self.workers),
             ("server.log_level", &self.log_level),
             ("server.log_format", &self.log_format),
         ];

@@ -6,6 +6,7 @@ use fulmar_log::{Record, Records};
 use fulmar_sessions::{Feed, SessionFold};
 
 use super::session_sink::SessionSink;
+use super::share::of_session_fold;
 use crate::refusal::{Refusal, read_record};
 use crate::tables::{
     BotsBuilder, EventsBuilder, MessagesBuilder, Pairs, ReplayChunksBuilder, SecurityEventsBuilder,
@@ -22,10 +23,15 @@ pub(super) struct Rows {
     sessions: SessionsBuilder,
     bots: BotsBuilder,
     replay_chunks: ReplayChunksBuilder,
-    /// Identity and table of each record, in the order of the log.
+    /// Identity, number in the block and table of each record that has a table, in the order of
+    /// the log; then whether it is new.
     pub(super) identities: Vec<IdHash>,
+    pub(super) numbers: Vec<u32>,
     tables: Vec<Table>,
     pub(super) is_new: Vec<bool>,
+    /// Which of them are product events.
+    pub(super) tracks: Vec<u32>,
+    pub(super) ticks: u64,
     /// Flat properties of the event in hand.
     properties: Pairs,
     /// What goes on to the topic `profiles`.
@@ -50,8 +56,11 @@ impl Rows {
         self.bots.clear();
         self.replay_chunks.clear();
         self.identities.clear();
+        self.numbers.clear();
         self.tables.clear();
         self.is_new.clear();
+        self.tracks.clear();
+        self.ticks = 0;
         self.onward.clear();
     }
 
@@ -68,7 +77,12 @@ impl Rows {
 
     /// Takes the record's identity, and appends its row to its table. The row of a product event
     /// waits for [`Rows::add_track`].
-    pub(super) fn add(&mut self, record: &Record<'_>, repeats: &Repeats) -> Result<Table, Refusal> {
+    pub(super) fn add(
+        &mut self,
+        number: u32,
+        record: &Record<'_>,
+        repeats: &Repeats,
+    ) -> Result<(), Refusal> {
         let event = read_record(record)?;
         let place = (record.partition, record.offset);
         let stamp = &event.stamp;
@@ -97,10 +111,14 @@ impl Rows {
         };
         let table = Table::of_body(&event.body).ok_or_else(Refusal::no_table)?;
         let id = event.event_id.as_bytes();
+        if table == Table::Events {
+            self.tracks.push(self.identities.len() as u32);
+        }
         self.identities
             .push(repeats.hash(project.as_bytes(), source.as_bytes(), id));
+        self.numbers.push(number);
         self.tables.push(table);
-        Ok(table)
+        Ok(())
     }
 
     /// Gives a product event that is new to the session fold, and appends the rows that come of
@@ -159,11 +177,9 @@ impl Rows {
         }
     }
 
-    /// Takes the rows of repeats out of a table's order. What the session fold gave out came of
-    /// new events alone.
+    /// Takes the rows of repeats out of a table's order.
     pub(super) fn leave_out_repeats(&self, table: Table, order: &mut Vec<u32>) {
-        let of_fold = matches!(table, Table::Events | Table::Sessions);
-        if of_fold || self.is_new.iter().all(|is_new| *is_new) {
+        if of_session_fold(table) || self.is_new.iter().all(|is_new| *is_new) {
             return;
         }
         let of_all = self.tables.iter().zip(&self.is_new);

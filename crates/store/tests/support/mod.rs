@@ -1,18 +1,26 @@
 //! A data folder with log, state, lake and writer, opened and crashed at will.
 #![allow(dead_code, reason = "each test uses a part")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Int64Type, TimestampMillisecondType, UInt64Type};
 use fulmar_event::{
     AuthenticationDraft, BatchBuilder, BatchRules, Door, Enrichment, Head, MessageDraft, Records,
-    SchemaCheck, Timestamp, TrackView, admit_batch, limits,
+    SchemaCheck, Timestamp, TrackView, admit_batch, limits, partition_of,
 };
 use fulmar_flow::repeats::{Repeats, RepeatsConfig};
-use fulmar_flow::{Block, BlockLimits, BlockName, Fold, State, StateBatch, start_fold};
+use fulmar_flow::{
+    Block, BlockCounts, BlockLimits, BlockName, Fold, State, StateBatch, start_fold,
+};
 use fulmar_log::{Journal, Log, LogConfig, Topic};
 use fulmar_sessions::SessionRules;
-use fulmar_store::{Lake, LakeConfig, Table, Writer, WriterJournals, scan_identities};
+use fulmar_store::{
+    Lake, LakeConfig, Table, TableReader, Writer, WriterConfig, WriterJournals, scan_identities,
+};
 use tempfile::TempDir;
 
 pub struct Folder {
@@ -21,6 +29,11 @@ pub struct Folder {
 
 /// Opens what stands in a folder.
 pub fn open_at(path: &Path) -> Open {
+    open_with_workers(path, 1)
+}
+
+/// The same, with a writer of so many workers.
+pub fn open_with_workers(path: &Path, workers: usize) -> Open {
     let config = LogConfig {
         disk_floor_bytes: Some(0),
         ..LogConfig::default()
@@ -31,7 +44,7 @@ pub fn open_at(path: &Path) -> Open {
     let config = RepeatsConfig::default();
     let repeats = Repeats::open(&repeats_dir, &state, config).unwrap();
     let lake = Lake::open(path, Arc::clone(&state), LakeConfig::default()).unwrap();
-    let writer = open_writer(&lake, repeats, &log, &state);
+    let writer = open_writer(&lake, repeats, &log, &state, workers);
     let events = log.journal(Topic::Events);
     let folded = position(&state);
     Open {
@@ -45,14 +58,24 @@ pub fn open_at(path: &Path) -> Open {
     }
 }
 
-fn open_writer(lake: &Lake, repeats: Repeats, log: &Log, state: &Arc<State>) -> Writer {
+fn open_writer(
+    lake: &Lake,
+    repeats: Repeats,
+    log: &Log,
+    state: &Arc<State>,
+    workers: usize,
+) -> Writer {
     let journals = WriterJournals {
         quarantine: log.journal(Topic::Quarantine),
         profiles: log.journal(Topic::Profiles),
-        partitions: 16,
     };
-    let (state, rules) = (Arc::clone(state), SessionRules::default());
-    Writer::open(lake.clone(), repeats, journals, state, rules).unwrap()
+    let config = WriterConfig {
+        sessions: SessionRules::default(),
+        partitions: 16,
+        workers,
+    };
+    let state = Arc::clone(state);
+    Writer::open(lake.clone(), repeats, Some(journals), state, config).unwrap()
 }
 
 pub struct Open {
@@ -126,7 +149,7 @@ impl Open {
         let fold = start_fold(writer, Arc::clone(&events), Arc::clone(&state), limits).unwrap();
         fold.stop();
         let repeats = Repeats::open(&self.repeats_dir, &state, RepeatsConfig::default()).unwrap();
-        let writer = open_writer(&lake, repeats, &log, &state);
+        let writer = open_writer(&lake, repeats, &log, &state, 1);
         let folded = fulmar_flow::committed_position(&state, "writer").unwrap();
         Open {
             log,
@@ -146,13 +169,20 @@ impl Open {
             return;
         }
         let block = self.block(self.folded, end - 1);
+        self.fold_block(&block);
+    }
+
+    /// Folds a block, with the ledger's counts.
+    pub fn fold_block(&mut self, block: &Block) -> BlockCounts {
         let mut batch = StateBatch::new();
-        let counts = self.writer.fold(&block, &mut batch).unwrap();
-        assert_eq!(counts.total(), end - self.folded);
+        let counts = self.writer.fold(block, &mut batch).unwrap();
+        assert_eq!(counts.total(), block.len());
+        let end = block.name().last + 1;
         batch.put(POSITION, "position", end.to_le_bytes());
         self.state.commit(batch).unwrap();
         self.writer.committed(block.name());
         self.folded = end;
+        counts
     }
 
     /// The offsets of a table's rows, in the order of the files.
@@ -241,5 +271,55 @@ pub fn track(id: &str, time_ms: i64, event: &TrackView<'_>, out: &mut Records) {
             ..Enrichment::default()
         },
     };
-    head.append_to(event, 0, out);
+    head.append_to(event, partition_of(event.device_id.as_bytes(), 16), out);
+}
+
+/// The table's rows: each column as text, by name.
+pub fn rows(open: &Open, table: Table) -> Vec<BTreeMap<&'static str, String>> {
+    let mut rows = Vec::new();
+    for file in open.lake.snapshot().files(table) {
+        let mut reader = TableReader::open_all(table, &file.path).unwrap();
+        while let Some(columns) = reader.next_columns(table).unwrap() {
+            for row in 0..columns[0].len() {
+                let named = table.columns().iter().zip(&columns);
+                rows.push(
+                    named
+                        .map(|(spec, column)| (spec.name, shown(column.as_ref(), row)))
+                        .collect(),
+                );
+            }
+        }
+    }
+    rows
+}
+
+fn shown(column: &dyn Array, row: usize) -> String {
+    use arrow_schema::DataType;
+    let texts = |array: &dyn Array| -> Vec<String> {
+        let texts = array.as_string::<i32>().iter();
+        texts.map(|text| text.unwrap().to_owned()).collect()
+    };
+    match column.data_type() {
+        DataType::Utf8 => column.as_string::<i32>().value(row).to_owned(),
+        DataType::Dictionary(..) => {
+            let codes = column.as_dictionary::<arrow_array::types::Int32Type>();
+            texts(codes.values())[codes.keys().value(row) as usize].clone()
+        }
+        DataType::Map(..) => {
+            let entries = column.as_map().value(row);
+            let (keys, values) = (texts(entries.column(0)), texts(entries.column(1)));
+            let pairs = keys.iter().zip(&values);
+            let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
+            pairs.join(" ")
+        }
+        DataType::List(_) => texts(&column.as_list::<i32>().value(row)).join(" "),
+        DataType::Float32 => column.as_primitive::<Float32Type>().value(row).to_string(),
+        DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
+        DataType::Timestamp(..) => column
+            .as_primitive::<TimestampMillisecondType>()
+            .value(row)
+            .to_string(),
+        DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).to_string(),
+        _ => String::new(),
+    }
 }
