@@ -8,17 +8,13 @@
 //! and what needs the server's inside is null.
 
 mod batch;
-mod child;
 mod connection;
-mod folder;
 mod load;
 mod measured;
-mod ops;
 mod pace;
 mod phase;
 mod reconcile;
 mod result;
-mod watch;
 
 use std::path::PathBuf;
 use std::time::Duration;

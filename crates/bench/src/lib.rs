@@ -5,7 +5,10 @@ mod error;
 pub mod hotpath;
 pub mod ingest;
 pub mod null_server;
+pub mod replay;
 pub mod report;
+mod server;
+pub mod track;
 
 pub use error::BenchError;
 

@@ -41,11 +41,22 @@ impl Mode {
     }
 }
 
+/// Whose requests it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Agents' batches over mutual TLS.
+    Agents,
+    /// SDKs' events without TLS.
+    Track,
+}
+
 /// What a null server needs.
 #[derive(Clone, Debug)]
 pub struct NullServerOptions {
     /// What it does.
     pub mode: Mode,
+    /// Whose requests it takes.
+    pub door: Door,
     /// Folder with `pki/`; the file of `append` goes to `log/` in it.
     pub dir: PathBuf,
     /// Where to listen; port 0 picks a free one.
@@ -57,12 +68,14 @@ pub struct NullServerOptions {
 
 struct Null {
     journal: Option<Arc<Journal>>,
+    path: &'static str,
+    content_type: &'static str,
     acknowledgement: Vec<u8>,
 }
 
 impl Handler for Null {
     async fn handle(&self, request: Request<Incoming>, _peer: &Arc<Peer>) -> Answer {
-        if request.uri().path() != "/v1/events" {
+        if request.uri().path() != self.path {
             return not_found();
         }
         let mut body = request.into_body();
@@ -85,25 +98,55 @@ impl Handler for Null {
         }
         answer(
             StatusCode::OK,
-            "application/x-protobuf",
+            self.content_type,
             self.acknowledgement.clone(),
         )
     }
 
     fn route(&self, _path: &str) -> &'static str {
-        "/v1/events"
+        self.path
     }
 }
 
-/// Serves until the process ends or is told to; prints `ready agents=ADDR`.
+/// What the SDK door answers to one event, or to a batch of them: ids of the real length.
+fn track_answer(events: u32) -> Vec<u8> {
+    let (device, session) = ("device-00000", "AAAAAAAAAAAAAAAAAAAAAA");
+    if events == 1 {
+        return format!("{{\"deviceId\":\"{device}\",\"sessionId\":\"{session}\"}}").into_bytes();
+    }
+    let verdict = |index| {
+        format!(
+            "{{\"index\":{index},\"id\":\"bench-00000000-00000000\",\"status\":\"accepted\",\
+             \"deviceId\":\"{device}\",\"sessionId\":\"{session}\"}}"
+        )
+    };
+    let verdicts: Vec<String> = (0..events).map(verdict).collect();
+    let head = format!(
+        "{{\"accepted\":{events},\"duplicates\":0,\"dropped\":0,\"retry\":0,\"refused\":0,\"events\":["
+    );
+    (head + &verdicts.join(",") + "]}").into_bytes()
+}
+
+/// Serves until the process ends or is told to; prints `ready agents=ADDR` or `ready public=ADDR`.
 pub fn run(options: &NullServerOptions) -> Result<(), BenchError> {
     let log = match options.mode {
         Mode::Discard => None,
         Mode::Append => Some(Log::open(&options.dir.join("log"), LogConfig::default())?),
     };
-    let handler = Arc::new(Null {
-        journal: log.as_ref().map(|log| log.journal(Topic::Events)),
-        acknowledgement: encode_ack(options.events),
+    let journal = log.as_ref().map(|log| log.journal(Topic::Events));
+    let handler = Arc::new(match options.door {
+        Door::Agents => Null {
+            journal,
+            path: "/v1/events",
+            content_type: "application/x-protobuf",
+            acknowledgement: encode_ack(options.events),
+        },
+        Door::Track => Null {
+            journal,
+            path: "/track",
+            content_type: "application/json",
+            acknowledgement: track_answer(options.events),
+        },
     });
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -118,18 +161,18 @@ pub fn run(options: &NullServerOptions) -> Result<(), BenchError> {
 
 async fn serve(options: &NullServerOptions, handler: Arc<Null>) -> Result<(), BenchError> {
     let metrics = Arc::new(Metrics::new());
-    let pki = options.dir.join("pki");
-    let tls = Tls::open(tls_paths(&pki), Arc::new(SystemClock), Arc::clone(&metrics))?;
+    let (name, tls) = match options.door {
+        Door::Agents => {
+            let paths = tls_paths(&options.dir.join("pki"));
+            let tls = Tls::open(paths, Arc::new(SystemClock), Arc::clone(&metrics))?;
+            ("agents", Some(tls))
+        }
+        Door::Track => ("public", None),
+    };
     let listener = TcpListener::bind(&options.address).await?;
-    eprintln!("ready agents={}", listener.local_addr()?);
+    eprintln!("ready {name}={}", listener.local_addr()?);
     let (trigger, drain) = drain();
-    let server = Server::new(
-        "agents",
-        handler,
-        Some(tls),
-        ServerLimits::default(),
-        metrics,
-    );
+    let server = Server::new(name, handler, tls, ServerLimits::default(), metrics);
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     tokio::select! {
         _ = server.run(listener, drain) => {}

@@ -22,7 +22,7 @@ pub struct Agent<'a> {
     /// Who makes it.
     pub brand: &'static str,
     /// What they call it.
-    pub model: &'a str,
+    pub model: Cow<'a, str>,
 }
 
 /// Words of apps on Apple's and Google's systems, whose agents name no browser.
@@ -44,7 +44,25 @@ const MAKERS: [(&str, &str); 12] = [
     ("CPH", "OPPO"),
 ];
 
-/// Reads an agent's text, which may be empty.
+impl Agent<'_> {
+    /// The same, held by itself.
+    pub fn into_owned(self) -> Agent<'static> {
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        Agent {
+            is_server: self.is_server,
+            os: owned(self.os),
+            os_version: owned(self.os_version),
+            browser: owned(self.browser),
+            browser_version: owned(self.browser_version),
+            device: self.device,
+            brand: self.brand,
+            model: owned(self.model),
+        }
+    }
+}
+
+/// Reads an agent's text, which may be empty. To read one takes microseconds: whoever reads many
+/// asks [`crate::Agents`], which remembers them.
 pub fn agent(text: &str) -> Agent<'_> {
     let server = Agent {
         is_server: true,
@@ -76,7 +94,7 @@ pub fn agent(text: &str) -> Agent<'_> {
         browser_version: Cow::Borrowed(known(found.version)),
         device: device(found.category, os, text),
         brand: brand(os, model),
-        model,
+        model: Cow::Borrowed(model),
     }
 }
 

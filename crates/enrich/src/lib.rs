@@ -5,6 +5,7 @@
 
 mod address;
 mod agent;
+mod agents;
 mod bots;
 mod device;
 mod geo;
@@ -16,6 +17,7 @@ mod signs;
 
 pub use address::{FORWARDING_HEADERS, client_address};
 pub use agent::{Agent, agent};
+pub use agents::Agents;
 pub use bots::{Bot, bot};
 pub use device::{DeviceCandidates, DeviceId, UNKNOWN_AGENT, claimed_device_id, device_id};
 pub use geo::{Geo, GeoError, GeoPlace};

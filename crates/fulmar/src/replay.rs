@@ -213,7 +213,8 @@ impl ReplayRequest {
         let tables = target.lake.stats().tables;
         Ok(json!({
             "into": target.data.root(), "topics": topics, "tables": tables, "exact": exact,
-            "seconds": seconds,
+            "seconds": seconds, "resident_bytes_max": resident_bytes_max(),
+            "block_records_max": BlockLimits::default().rows,
         }))
     }
 }
@@ -230,6 +231,14 @@ fn rows_of_records(snapshot: &fulmar_store::Snapshot) -> Result<u64, StoreError>
         })?;
     }
     Ok(rows)
+}
+
+/// This process's highest resident memory so far.
+fn resident_bytes_max() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1_024
 }
 
 /// What operators gave up, as `control` says.

@@ -24,11 +24,14 @@ pub struct CapacityLimits {
     pub owner_bytes_max: u64,
     /// Requests of one owner.
     pub owner_requests_max: u32,
+    /// Requests of one owner that stands for many: the client of a site is all of its visitors.
+    pub shared_requests_max: u32,
 }
 
 impl CapacityLimits {
     /// Bounds over all, with a quarter of each for one owner, but never less
-    /// than one of the largest bodies.
+    /// than one of the largest bodies; of the requests, all but a quarter for an owner that stands
+    /// for many.
     pub fn new(bytes_max: u64, requests_max: u32, body_bytes_max: u64) -> Self {
         let quarter = bytes_max / u64::from(IN_FLIGHT_SHARE_DIVISOR);
         Self {
@@ -36,6 +39,7 @@ impl CapacityLimits {
             requests_max,
             owner_bytes_max: quarter.max(body_bytes_max).min(bytes_max),
             owner_requests_max: requests_max.div_ceil(IN_FLIGHT_SHARE_DIVISOR),
+            shared_requests_max: (requests_max - requests_max / IN_FLIGHT_SHARE_DIVISOR).max(1),
         }
     }
 }
@@ -97,14 +101,33 @@ impl Capacity {
         owner: &str,
         bytes: u64,
     ) -> Result<Reservation, AtCapacity> {
+        self.reserve_of((door, owner), bytes, self.limits.owner_requests_max)
+    }
+
+    /// The same, for an owner that stands for many.
+    pub fn reserve_shared(
+        self: &Arc<Self>,
+        door: &'static str,
+        owner: &str,
+        bytes: u64,
+    ) -> Result<Reservation, AtCapacity> {
+        self.reserve_of((door, owner), bytes, self.limits.shared_requests_max)
+    }
+
+    fn reserve_of(
+        self: &Arc<Self>,
+        owner: (&'static str, &str),
+        bytes: u64,
+        requests_max: u32,
+    ) -> Result<Reservation, AtCapacity> {
         // Two owners with one hash share a quarter; the hash is keyed, so that
         // nobody can choose whose.
-        let owner = self.hasher.hash_one((door, owner));
+        let owner = self.hasher.hash_one(owner);
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         let total = usage.total;
         let share = usage.owners.get(&owner).copied().unwrap_or_default();
         let fits = total.requests < self.limits.requests_max
-            && share.requests < self.limits.owner_requests_max
+            && share.requests < requests_max
             && total.bytes + bytes <= self.limits.bytes_max
             && share.bytes + bytes <= self.limits.owner_bytes_max;
         if !fits {
@@ -216,6 +239,7 @@ mod tests {
             requests_max: requests,
             owner_bytes_max: owner_bytes,
             owner_requests_max: owner_requests,
+            shared_requests_max: requests,
         };
         Capacity::new(limits, Arc::new(Metrics::new()))
     }
@@ -277,5 +301,19 @@ mod tests {
         let limits = CapacityLimits::default();
         assert_eq!(limits.owner_bytes_max, 32 * 1024 * 1024);
         assert_eq!(limits.owner_requests_max, 128);
+        assert_eq!(limits.shared_requests_max, 384);
+    }
+
+    #[test]
+    fn an_owner_that_stands_for_many_leaves_a_quarter_to_the_others() {
+        let limits = CapacityLimits::new(100, 8, 10);
+        let capacity = Capacity::new(limits, Arc::new(Metrics::new()));
+        let held: Vec<_> = (0..6)
+            .map(|_| capacity.reserve_shared("track", "site", 1).unwrap())
+            .collect();
+        assert!(capacity.reserve_shared("track", "site", 1).is_err());
+        assert!(capacity.reserve_shared("track", "another", 1).is_ok());
+        drop(held);
+        assert!(capacity.reserve_shared("track", "site", 1).is_ok());
     }
 }

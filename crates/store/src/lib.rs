@@ -22,5 +22,5 @@ pub use error::{Result, StoreError};
 pub use lake::{Lake, LakeConfig, Snapshot, scan_file, scan_identities};
 pub use profile_writer::{ProfileJournals, ProfileWriter};
 pub use table_reader::TableReader;
-pub use tables::Table;
+pub use tables::{Table, TextRows};
 pub use writer::{Writer, WriterConfig, WriterJournals};

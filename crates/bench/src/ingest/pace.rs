@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::measured::Measured;
-use super::ops::{Samples, value};
 use crate::report::Pace;
+use crate::server::ops::{Samples, value};
 
 /// A stage this busy has no room left: what remains is the scheduler's.
 const FULL: f64 = 0.85;

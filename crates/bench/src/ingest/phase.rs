@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use fulmar_event::Timestamp;
 
 use super::batch::Template;
-use super::child::{self, ChildServer};
 use super::connection::Dialer;
-use super::folder::Folder;
 use super::load::{Load, Outcome, drive};
 use super::measured::{Latency, Measured};
-use super::ops::{Ops, value};
 use super::reconcile::{Reconciled, Reconciler, reconcile};
-use super::watch::{LagWatch, drain};
 use super::{IngestOptions, Target};
 use crate::BenchError;
 use crate::null_server::Mode;
+use crate::server::child::{self, ChildServer};
+use crate::server::folder::Folder;
+use crate::server::ops::{Ops, value};
+use crate::server::watch::{LagWatch, drain};
 
 /// Budgets are raised tenfold in a server that the bench starts: sixteen
 /// agents are to load it as a thousand would.
@@ -66,7 +66,7 @@ impl<'a> Bench<'a> {
             "discard"
         };
         self.say(round, phase);
-        let folder = Folder::make(self.options, phase, round)?;
+        let folder = Folder::make(self.options.folder.as_deref(), phase, round)?;
         self.mint(&folder.path)?;
         let words = ["bench", "null-server", "--mode", mode.as_str(), "--events"];
         let mut args: Vec<OsString> = words.iter().map(Into::into).collect();
@@ -86,7 +86,7 @@ impl<'a> Bench<'a> {
     pub fn server(&self, hold: bool, round: u32) -> Result<(Measured, Reconciled), BenchError> {
         let phase = if hold { "door" } else { "whole" };
         self.say(round, phase);
-        let folder = Folder::make(self.options, phase, round)?;
+        let folder = Folder::make(self.options.folder.as_deref(), phase, round)?;
         self.mint(&folder.path)?;
         let server = ChildServer::start(&self.options.executable, &serve_args(&folder.path))?;
         let ops = Ops::at(server.addresses.get("ops").map_or("", String::as_str));

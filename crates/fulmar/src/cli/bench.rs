@@ -1,12 +1,14 @@
 //! `fulmar bench`: load, limit and reconciliation in one result.
 
+mod track;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use fulmar_bench::hotpath::{self, HotpathOptions};
 use fulmar_bench::ingest::{self, Bounds, IngestOptions, Target};
-use fulmar_bench::null_server::{self, Mode, NullServerOptions};
+use fulmar_bench::null_server::{self, Door, Mode, NullServerOptions};
 use fulmar_bench::report::{Metric, Report};
 
 use super::output::{note, print_json, print_line};
@@ -24,6 +26,8 @@ pub struct BenchArgs {
 enum Bench {
     Hotpath(HotpathArgs),
     Ingest(Box<IngestArgs>),
+    Track(Box<track::TrackArgs>),
+    Replay(Box<track::ReplayArgs>),
     #[command(hide = true)]
     NullServer(NullServerArgs),
 }
@@ -119,6 +123,9 @@ struct NullServerArgs {
     data: PathBuf,
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     agents: String,
+    /// Whose requests: of agents, or of SDKs, which come without TLS.
+    #[arg(long, value_enum, default_value = "agents")]
+    door: NullDoor,
     /// The count in every acknowledgement.
     #[arg(long, value_name = "N", default_value_t = 500)]
     events: u32,
@@ -128,6 +135,12 @@ struct NullServerArgs {
 enum NullMode {
     Discard,
     Append,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum NullDoor {
+    Agents,
+    Track,
 }
 
 #[derive(Args, Debug)]
@@ -144,6 +157,8 @@ impl BenchArgs {
         match self.bench {
             Bench::Hotpath(args) => args.run(),
             Bench::Ingest(args) => args.run(),
+            Bench::Track(args) => args.run(),
+            Bench::Replay(args) => args.run(),
             Bench::NullServer(args) => args.run(),
         }
     }
@@ -170,11 +185,7 @@ impl IngestArgs {
     fn run(self) -> Outcome {
         let (report, failure) = ingest::run(&self.options()?)?;
         self.json.show(&report)?;
-        Ok(match failure {
-            None => Exit::Done,
-            Some(ingest::Failure::NotReconciled) => Exit::NotReconciled,
-            Some(ingest::Failure::BelowBound) => Exit::BelowBound,
-        })
+        Ok(exit(failure))
     }
 
     fn options(&self) -> Result<IngestOptions, Failure> {
@@ -218,12 +229,24 @@ impl IngestArgs {
     }
 }
 
+fn exit(failure: Option<ingest::Failure>) -> Exit {
+    match failure {
+        None => Exit::Done,
+        Some(ingest::Failure::NotReconciled) => Exit::NotReconciled,
+        Some(ingest::Failure::BelowBound) => Exit::BelowBound,
+    }
+}
+
 impl NullServerArgs {
     fn run(self) -> Outcome {
         null_server::run(&NullServerOptions {
             mode: match self.mode {
                 NullMode::Discard => Mode::Discard,
                 NullMode::Append => Mode::Append,
+            },
+            door: match self.door {
+                NullDoor::Agents => Door::Agents,
+                NullDoor::Track => Door::Track,
             },
             dir: self.data,
             address: self.agents,
@@ -291,6 +314,12 @@ fn words(report: &Report) -> String {
         lines.push(format!(
             "pace: {} at {percent:.0} %: {}",
             pace.stage, pace.why
+        ));
+    }
+    if let Some(folds) = report.limit["folds_events_per_second"]["median"].as_f64() {
+        lines.push(format!(
+            "{:<36} {folds:>12.1}",
+            "limit.folds_events_per_second"
         ));
     }
     lines.extend(

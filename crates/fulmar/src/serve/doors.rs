@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fulmar_enrich::Agents;
 use fulmar_gateway::GatewayError;
 use fulmar_gateway::agents::{AgentsConfig, AgentsDoor, AgentsParts};
 use fulmar_gateway::body::BodyLimits;
@@ -137,6 +138,7 @@ pub fn track(live: &Live, shared: &Shared) -> TrackDoor {
         salts: Arc::clone(&live.salts),
         lookup: Arc::new(Tables {
             geo: Arc::clone(&live.geo),
+            agents: Agents::default(),
         }),
         sessions: Arc::new(FormulaAlone),
         budgets: Arc::new(Budgets::new("track", rates, Arc::clone(&shared.metrics))),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use fulmar_enrich::{BrowserHeaders, Geo, PageUrl};
+use fulmar_enrich::{Agents, BrowserHeaders, Geo, PageUrl};
 use fulmar_gateway::track::{AgentFacts, BotFacts, Lookup, PlaceFacts, ReferrerFacts};
 use hyper::HeaderMap;
 use hyper::header::ACCEPT_LANGUAGE;
@@ -13,20 +13,22 @@ use hyper::header::ACCEPT_LANGUAGE;
 pub struct Tables {
     /// Where addresses are.
     pub geo: Arc<Geo>,
+    /// Agents that were met lately.
+    pub agents: Agents,
 }
 
 impl Lookup for Tables {
     fn agent<'a>(&'a self, user_agent: &'a str) -> AgentFacts<'a> {
-        let found = fulmar_enrich::agent(user_agent);
+        let found = self.agents.agent(user_agent);
         AgentFacts {
             is_server: found.is_server,
-            os: found.os,
-            os_version: found.os_version,
-            browser: found.browser,
-            browser_version: found.browser_version,
+            os: found.os.clone(),
+            os_version: found.os_version.clone(),
+            browser: found.browser.clone(),
+            browser_version: found.browser_version.clone(),
             device: Cow::Borrowed(found.device),
             brand: Cow::Borrowed(found.brand),
-            model: Cow::Borrowed(found.model),
+            model: found.model.clone(),
         }
     }
 

@@ -87,6 +87,7 @@ where
         requests_max: 1,
         owner_bytes_max: capacity_bytes,
         owner_requests_max: 1,
+        shared_requests_max: 1,
     };
     let capacity = Capacity::new(limits, Arc::new(Metrics::new()));
     let declared = body.size_hint().exact();

@@ -61,7 +61,7 @@ impl TrackDoor {
         let mut reservation =
             parts
                 .capacity
-                .reserve(DOOR, &owner, first_reservation(declared, encoding))?;
+                .reserve_shared(DOOR, &owner, first_reservation(declared, encoding))?;
         if let Some(bytes) = declared {
             parts.budgets.affords_bytes(&owner, bytes, now_ns)?;
         }

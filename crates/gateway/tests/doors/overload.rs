@@ -19,6 +19,7 @@ fn two_requests() -> CapacityLimits {
         requests_max: 2,
         owner_bytes_max: 1 << 20,
         owner_requests_max: 2,
+        shared_requests_max: 2,
     }
 }
 
@@ -69,6 +70,7 @@ async fn many_slow_requests_hold_no_more_than_the_bound() {
         requests_max: 64,
         owner_bytes_max: 1 << 20,
         owner_requests_max: 64,
+        shared_requests_max: 64,
     };
     let rig = Rig::with(Setup {
         shelf: Shelf::held(),

@@ -289,7 +289,7 @@ fn fold(left: u64, right: u64) -> u64 {
 }
 
 /// Text of an array of either form, by row.
-pub(crate) struct TextRows {
+pub struct TextRows {
     keys: Option<Int32Array>,
     values: StringArray,
 }
@@ -309,9 +309,20 @@ impl TextRows {
         }
     }
 
+    /// Over an array, if it is one of texts.
+    #[must_use]
+    pub fn of(array: &ArrayRef) -> Option<TextRows> {
+        let is_text = match array.data_type() {
+            DataType::Dictionary(_, values) => **values == DataType::Utf8,
+            other => *other == DataType::Utf8,
+        };
+        is_text.then(|| TextRows::new(array))
+    }
+
     /// The text of a row.
     #[inline]
-    pub(crate) fn value(&self, row: usize) -> &str {
+    #[must_use]
+    pub fn value(&self, row: usize) -> &str {
         match &self.keys {
             Some(keys) => self.values.value(keys.value(row) as usize),
             None => self.values.value(row),

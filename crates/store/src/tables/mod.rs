@@ -28,8 +28,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use fulmar_event::Body;
 
 pub use column::{ColumnBuffer, EnumName};
-pub use dictionary::DictionaryBuffer;
-pub(crate) use dictionary::TextRows;
+pub use dictionary::{DictionaryBuffer, TextRows};
 pub use messages::{MessageRow, MessagesBuilder};
 pub use nested::Pairs;
 pub use product::{

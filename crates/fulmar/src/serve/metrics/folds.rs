@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fulmar_flow::{FoldStatus, Ledger};
+use fulmar_flow::{FoldStats, FoldStatus, Ledger};
 use fulmar_log::Topic;
 use fulmar_store::writer::WRITER;
 
@@ -29,62 +29,75 @@ pub fn ledger(live: &Live) -> Result<Vec<Family>, fmt::Error> {
     Ok(vec![Family::gauges("fulmar_ledger_records", help, rows)])
 }
 
-/// Figures of the writer, and of the stages around it.
+/// Figures of the folds, and of the stages around them.
 pub fn families(live: &Live) -> Vec<Family> {
-    let stats = live.writer.stats();
-    let fold = |value: u64| vec![(label("fold", stats.name), value as f64)];
-    let state = vec![
-        ("fold", stats.name.to_owned()),
-        ("state", word(&stats.status).to_owned()),
-    ];
+    let folds = [live.writer.stats(), live.profiles.stats()];
+    let each = |value: fn(&FoldStats) -> u64| -> Vec<(Labels, f64)> {
+        let row = |stats: &FoldStats| (label("fold", stats.name), value(stats) as f64);
+        folds.iter().map(row).collect()
+    };
+    let state = |stats: &FoldStats| {
+        let state = word(&stats.status).to_owned();
+        let labels = vec![("fold", stats.name.to_owned()), ("state", state)];
+        (labels, 1.0)
+    };
     let lag = "The log's end minus the committed position";
     let records = "Records with a durable result since the start";
+    let stages = stages(live, &folds);
     vec![
-        Family::gauges("fulmar_fold_lag_records", lag, fold(stats.lag)),
+        Family::gauges("fulmar_fold_lag_records", lag, each(|stats| stats.lag)),
         Family::gauges(
             "fulmar_fold_state",
             "What a fold is doing",
-            vec![(state, 1.0)],
+            folds.iter().map(state).collect(),
         ),
-        Family::counters("fulmar_fold_records", records, fold(stats.records)),
-        Family::counters("fulmar_fold_blocks", "Blocks committed", fold(stats.blocks)),
+        Family::counters("fulmar_fold_records", records, each(|stats| stats.records)),
+        Family::counters(
+            "fulmar_fold_blocks",
+            "Blocks committed",
+            each(|stats| stats.blocks),
+        ),
         Family::counters(
             "fulmar_fold_retries",
             "Tries that failed",
-            fold(stats.retries),
+            each(|stats| stats.retries),
         ),
         Family::counters(
             "fulmar_stage_seconds",
             "Time of a stage by what it did",
-            stages(live),
+            stages,
         ),
     ]
 }
 
-fn stages(live: &Live) -> Vec<(Labels, f64)> {
+fn stages(live: &Live, folds: &[FoldStats]) -> Vec<(Labels, f64)> {
     let row = |stage: &str, doing: &str, seconds: f64| {
         (
             vec![("stage", stage.to_owned()), ("doing", doing.to_owned())],
             seconds,
         )
     };
-    let writer = live.writer.stats();
-    let log = live.journal(Topic::Events).stats();
     let of_ns = |ns: u64| ns as f64 / 1e9;
     let of_us = |us: u64| us as f64 / 1e6;
-    vec![
-        row(writer.name, "busy", of_ns(writer.busy_ns)),
-        row(writer.name, "wait", of_ns(writer.wait_ns)),
-        row(writer.name, "blocked", of_ns(writer.blocked_ns)),
-        row("log", "busy", of_us(log.busy_us)),
-        row("log", "sync", of_us(log.sync_us)),
-        row("log", "wait", of_us(log.wait_us)),
-        row(
-            "compaction",
-            "busy",
-            of_ns(live.desk.lake.stats().merge_busy_ns),
-        ),
-    ]
+    let of_fold = |stats: &FoldStats| {
+        [
+            row(stats.name, "busy", of_ns(stats.busy_ns)),
+            row(stats.name, "wait", of_ns(stats.wait_ns)),
+            row(stats.name, "blocked", of_ns(stats.blocked_ns)),
+        ]
+    };
+    let log = live.journal(Topic::Events).stats();
+    let merging_ns = live.desk.lake.stats().merge_busy_ns;
+    folds
+        .iter()
+        .flat_map(of_fold)
+        .chain([
+            row("log", "busy", of_us(log.busy_us)),
+            row("log", "sync", of_us(log.sync_us)),
+            row("log", "wait", of_us(log.wait_us)),
+            row("compaction", "busy", of_ns(merging_ns)),
+        ])
+        .collect()
 }
 
 fn word(status: &FoldStatus) -> &'static str {

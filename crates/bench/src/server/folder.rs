@@ -1,8 +1,7 @@
 //! Folders of measurements.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::IngestOptions;
 use crate::BenchError;
 
 /// A folder of one measurement, removed with all that is in it.
@@ -12,9 +11,9 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes one for a phase of a round.
-    pub fn make(options: &IngestOptions, phase: &str, round: u32) -> Result<Folder, BenchError> {
-        let root = options.folder.clone().unwrap_or_else(std::env::temp_dir);
+    /// Makes one for a phase of a round, in `root` or the system's temporary folder.
+    pub fn make(root: Option<&Path>, phase: &str, round: u32) -> Result<Folder, BenchError> {
+        let root = root.map_or_else(std::env::temp_dir, Path::to_owned);
         let name = format!("fulmar-bench-{}-{round}-{phase}", std::process::id());
         let path = root.join(name);
         std::fs::create_dir_all(&path)?;

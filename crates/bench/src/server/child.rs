@@ -126,9 +126,14 @@ impl Drop for ChildServer {
 
 /// Runs `exe` to its end; an error unless it succeeds.
 pub fn run(exe: &Path, args: &[OsString]) -> Result<(), BenchError> {
+    output(exe, args).map(drop)
+}
+
+/// The same; gives its standard output.
+pub fn output(exe: &Path, args: &[OsString]) -> Result<String, BenchError> {
     let output = Command::new(exe).args(args).stdin(Stdio::null()).output()?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
     let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();

@@ -27,6 +27,20 @@ pub fn drain(ops: &Ops) -> Result<Duration, BenchError> {
     Ok(start.elapsed())
 }
 
+/// Waits until the profile fold has nothing left either.
+pub fn drain_all(ops: &Ops) -> Result<Duration, BenchError> {
+    let start = Instant::now();
+    loop {
+        drain(ops)?;
+        let samples = ops.scrape()?;
+        let of = |fold| value(&samples, "fulmar_fold_lag_records", &[("fold", fold)]);
+        if of("profiles") + of("writer") == 0.0 {
+            return Ok(start.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn lag(samples: &Samples) -> u64 {
     value(samples, "fulmar_ledger_records", &[("term", "backlog")]) as u64
 }

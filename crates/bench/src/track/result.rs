@@ -1,0 +1,194 @@
+//! Rounds into the one shape of every bench's result.
+
+use serde_json::{Value, json};
+
+use super::measured::Measured;
+use super::phase::BUDGETS;
+use super::reconcile::Reconciled;
+use super::{Round, TrackOptions};
+use crate::ingest::Failure;
+use crate::report::{Ledger, Metric, Report, Spread};
+
+/// The report, and what its verdict means for the exit code.
+pub(super) fn report(options: &TrackOptions, rounds: &[Round]) -> (Report, Option<Failure>) {
+    let mut report = Report::new("track", config(options));
+    report.rounds = rounds.iter().map(round_json).collect();
+    let whole: Vec<&Measured> = rounds.iter().map(|round| &round.whole).collect();
+    let limit: Vec<&Measured> = rounds
+        .iter()
+        .filter_map(|round| round.limit.as_ref())
+        .collect();
+    let mut add = |name: &str, figure: &dyn Fn(&Measured) -> Option<f64>| {
+        if let Some(spread) = Spread::of(whole.iter().filter_map(|m| figure(m))) {
+            report
+                .summary
+                .insert(name.to_owned(), Metric::Figure(spread));
+        }
+    };
+    let events = options.events as f64;
+    add("events_per_second", &|m| {
+        Some(events / m.settled_seconds.unwrap_or(m.answered_seconds))
+    });
+    add("answered_events_per_second", &|m| {
+        Some(m.answered_events_per_second)
+    });
+    add("start_seconds", &|m| m.start_seconds);
+    add("answered_seconds", &|m| Some(m.answered_seconds));
+    add("stored_seconds", &|m| m.stored_seconds);
+    add("settled_seconds", &|m| m.settled_seconds);
+    add("server_cpu_us_per_event", &|m| m.server_cpu_us_per_event);
+    add("server_cpu_us_per_settled_event", &|m| {
+        m.server_cpu_us_per_settled_event
+    });
+    add("server_resident_mib_max", &|m| {
+        Some(m.server_resident_bytes_max? as f64 / 1_048_576.0)
+    });
+    add("generator_share", &|m| Some(m.generator_share));
+    add("lag_records_max", &|m| {
+        Some(*m.lag_records.iter().max()? as f64)
+    });
+    if let Some(latency) = latency(&whole, |m| m.answer_ms) {
+        report.summary.insert("answer_ms".to_owned(), latency);
+    }
+    if options.batch == 1
+        && let Some(latency) = latency(&whole, |m| m.others_answer_ms)
+    {
+        report
+            .summary
+            .insert("others_answer_ms".to_owned(), latency);
+    }
+    let answered = |m: &&Measured| m.answered_events_per_second;
+    let folds = rounds
+        .iter()
+        .filter_map(|round| Some(round.folds.as_ref()?.events_per_second));
+    if !limit.is_empty() {
+        report.limit = json!({
+            "events_per_second": Spread::of(limit.iter().map(answered)),
+            "folds_events_per_second": Spread::of(folds),
+        });
+    }
+    let fractions = whole.iter().zip(&limit);
+    let fractions = fractions.map(|(whole, limit)| {
+        whole.answered_events_per_second / limit.answered_events_per_second.max(1.0)
+    });
+    report.fraction_of_limit = Spread::of(fractions).map(|spread| spread.median);
+    report.pace = whole.last().and_then(|m| m.pace.clone());
+    report.first_error = limit
+        .iter()
+        .chain(&whole)
+        .find_map(|m| m.first_error.clone());
+    report.ledger = Some(ledger(options, rounds));
+    let failure = judge(options, rounds, &mut report);
+    (report, failure)
+}
+
+fn config(options: &TrackOptions) -> Value {
+    json!({
+        "events": options.events,
+        "batch": options.batch,
+        "identities": options.identities,
+        "properties": options.properties,
+        "skew": options.skew,
+        "generators": options.generators,
+        "connections": options.connections,
+        "rounds": options.rounds,
+        "workers": options.workers,
+        "loop": "closed",
+        "target": options.target.as_ref().map(|target| &target.url),
+        "budgets": options.target.is_none().then(|| {
+            let each = BUDGETS.iter().map(|(key, value)| ((*key).to_owned(), json!(value)));
+            each.collect::<Value>()
+        }),
+        "bounds": options.bounds,
+    })
+}
+
+fn round_json(round: &Round) -> Value {
+    json!({
+        "limit": round.limit,
+        "whole": round.whole,
+        "folds": round.folds,
+        "reconciled": round.reconciled,
+    })
+}
+
+fn latency(
+    rounds: &[&Measured],
+    of: impl Fn(&Measured) -> super::measured::Latency,
+) -> Option<Metric> {
+    Some(Metric::Latency {
+        p50: Spread::of(rounds.iter().map(|m| of(m).p50))?,
+        p99: Spread::of(rounds.iter().map(|m| of(m).p99))?,
+        max: Spread::of(rounds.iter().map(|m| of(m).max))?,
+    })
+}
+
+/// Over all rounds; with a target the terms of its inside are null.
+fn ledger(options: &TrackOptions, rounds: &[Round]) -> Ledger {
+    let accepted = rounds
+        .iter()
+        .map(|round| (round.whole.completed * u64::from(options.batch)).min(options.events))
+        .sum();
+    let sum = |term: fn(&Reconciled) -> u64| -> Option<u64> {
+        let terms = rounds
+            .iter()
+            .map(|round| round.reconciled.as_ref().map(term));
+        terms.sum()
+    };
+    Ledger {
+        accepted,
+        // The bench sends each event once, so that what is in the log is what is stored.
+        logged: sum(|found| found.stored + found.doubled),
+        stored: sum(|found| found.stored),
+        lost: sum(|found| found.lost),
+        doubled: sum(|found| found.doubled),
+        foreign: sum(|found| found.foreign),
+    }
+}
+
+fn judge(options: &TrackOptions, rounds: &[Round], report: &mut Report) -> Option<Failure> {
+    let not_exact = rounds.iter().filter_map(|round| round.reconciled.as_ref());
+    if let Some(found) = not_exact.into_iter().find(|found| !found.is_exact()) {
+        report.verdict = format!(
+            "not reconciled: {} lost, {} doubled, {} foreign, {} identities at fault; {}",
+            found.lost,
+            found.doubled,
+            found.foreign,
+            found.identities_at_fault,
+            found.first_fault.as_deref().unwrap_or("-"),
+        );
+        return Some(Failure::NotReconciled);
+    }
+    let phases = || {
+        let limits = rounds.iter().filter_map(|round| round.limit.as_ref());
+        limits.chain(rounds.iter().map(|round| &round.whole))
+    };
+    if let Some(failed) = phases().find(|m| m.unsure > 0 || m.completed == 0) {
+        let error = report.first_error.as_deref().unwrap_or("no answer");
+        let (phase, unsure) = (failed.phase, failed.unsure);
+        report.verdict = format!("{phase}: {unsure} requests were never acknowledged: {error}");
+        return Some(Failure::NotReconciled);
+    }
+    let median = |name: &str| match report.summary.get(name) {
+        Some(Metric::Figure(spread)) => Some(spread.median),
+        _ => None,
+    };
+    let bounds = &options.bounds;
+    let below = |name: &str, found: Option<f64>, bound: Option<f64>| {
+        let (found, bound) = (found?, bound?);
+        (found < bound).then(|| format!("{name} {found:.3} is below {bound:.3}"))
+    };
+    let above = |name: &str, bound: Option<f64>| {
+        let (found, bound) = (median(name)?, bound?);
+        (found > bound).then(|| format!("{name} {found:.3} is above {bound:.3}"))
+    };
+    let rate = median("events_per_second");
+    let missed = below("events_per_second", rate, bounds.events_per_second_min)
+        .or_else(|| {
+            let fraction = report.fraction_of_limit;
+            below("fraction_of_limit", fraction, bounds.fraction_of_limit_min)
+        })
+        .or_else(|| above("settled_seconds", bounds.settled_seconds_max));
+    report.verdict = missed?;
+    Some(Failure::BelowBound)
+}
