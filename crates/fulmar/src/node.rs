@@ -8,7 +8,7 @@ use fulmar_flow::repeats::{Repeats, RepeatsConfig, RepeatsReader};
 use fulmar_flow::{BlockLimits, FoldHandle, State, start_fold, synced_ends};
 use fulmar_log::{BytesMax, FolderLock, Log, LogConfig, Topic, partitions_of};
 use fulmar_registry::{Folded, Registry};
-use fulmar_sessions::SessionRules;
+use fulmar_sessions::{LiveView, SessionRules};
 use fulmar_store::{
     Lake, LakeConfig, ProfileJournals, ProfileWriter, Table, Writer, WriterConfig, WriterJournals,
 };
@@ -53,6 +53,8 @@ pub struct WriterParts {
     pub profiles: FoldHandle,
     /// Its index of repeats, for doors (X3).
     pub repeats: RepeatsReader,
+    /// Its live sessions, for the SDK door (S3).
+    pub sessions: Arc<LiveView>,
 }
 
 /// The tables alone of a folder that a replay has filled, whose lock the caller holds.
@@ -180,13 +182,11 @@ impl Node {
             quarantine: self.log.journal(Topic::Quarantine),
             profiles: self.log.journal(Topic::Profiles),
         };
-        let fold = Writer::open(
-            self.lake.clone(),
-            index,
-            Some(journals),
-            Arc::clone(&self.state),
-            writer_config(config, self.log.partitions()),
-        )?;
+        let mut writing = writer_config(config, self.log.partitions());
+        let live = Arc::new(LiveView::new(writing.sessions.timeout_ms));
+        writing.live = Some(Arc::clone(&live));
+        let state = Arc::clone(&self.state);
+        let fold = Writer::open(self.lake.clone(), index, Some(journals), state, writing)?;
         let events = self.log.journal(Topic::Events);
         let state = Arc::clone(&self.state);
         let handle = start_fold(fold, events, state, block_limits(config))?;
@@ -194,6 +194,7 @@ impl Node {
             handle,
             profiles,
             repeats,
+            sessions: live,
         })
     }
 
@@ -360,6 +361,7 @@ pub fn writer_config(config: &Config, partitions: u16) -> WriterConfig {
         },
         partitions,
         workers: usize::try_from(config.number("writer.workers")).unwrap_or(1),
+        live: None,
     }
 }
 

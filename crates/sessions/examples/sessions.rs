@@ -93,7 +93,7 @@ fn round(fold: &mut SessionFold, devices: usize, path: &str, at_ms: i64, rows: &
         fold.finish_block(rows);
         let mut bytes = 0;
         fold.changes(|key, value| bytes += key.len() + value.map_or(0, <[u8]>::len));
-        fold.committed();
+        fold.committed(None);
         seconds += began.elapsed().as_secs_f64();
     }
     seconds

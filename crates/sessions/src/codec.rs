@@ -30,10 +30,9 @@ pub(crate) fn key(project: &str, device: &str) -> Vec<u8> {
     [project.as_bytes(), b"\0", device.as_bytes()].concat()
 }
 
-/// The device of a key: names of projects hold no zero.
-pub(crate) fn device_of_key(key: &[u8]) -> &[u8] {
-    let end = key.iter().position(|byte| *byte == 0);
-    end.map_or(key, |end| &key[end + 1..])
+/// Project and device of a key: names of projects hold no zero.
+pub(crate) fn names(key: &[u8]) -> Option<(&str, &str)> {
+    std::str::from_utf8(key).ok()?.split_once('\0')
 }
 
 /// Begins a value.

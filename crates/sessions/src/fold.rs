@@ -11,6 +11,7 @@ use fulmar_event::{EventView, SessionId, TrackView, session_id, session_id_of_re
 use crate::codec::{self, StateFault};
 use crate::due::{DueQueue, Ticket};
 use crate::interner::Interner;
+use crate::live::LiveView;
 use crate::session::{At, Placed, Session, SessionView};
 
 /// How far an event's time counts ahead of the log's when a session is kept open: doors admit
@@ -128,7 +129,7 @@ impl SessionFold {
 
     /// The device that a key of the state names.
     pub fn device_of_key(key: &[u8]) -> &[u8] {
-        codec::device_of_key(key)
+        codec::names(key).map_or(key, |(_, device)| device.as_bytes())
     }
 
     /// Begins a block. What an earlier try of it changed and did not commit is undone: `get`
@@ -247,8 +248,13 @@ impl SessionFold {
         }
     }
 
-    /// The block's batch is committed.
-    pub fn committed(&mut self) {
+    /// The block's batch is committed; `live` is shown what it changed.
+    pub fn committed(&mut self, live: Option<&LiveView>) {
+        for (device, key) in live.iter().flat_map(|_| &self.touched) {
+            if let (Some(live), Some((project, name))) = (live, codec::names(key)) {
+                live.put(project, name, self.open_of(*device));
+            }
+        }
         self.touched.clear();
         self.committed_ms = self.now_ms;
         let (sessions, rules) = (&self.sessions, self.rules);
@@ -302,6 +308,24 @@ impl SessionFold {
         let holding = self.of_device(device).filter(|(_, session)| holds(session));
         let earliest = holding.min_by_key(|(_, session)| (session.created_ms, session.ended_ms));
         earliest.map(|(place, _)| place)
+    }
+
+    /// The device's open session that an event of now extends: id, start, end.
+    fn open_of(&self, device: DeviceHash) -> Option<(SessionId, i64, i64)> {
+        let open = self
+            .of_device(device)
+            .filter(|(_, session)| !session.closed);
+        let (_, session) = open.max_by_key(|(_, session)| session.ended_ms)?;
+        Some((session.id, session.created_ms, session.ended_ms))
+    }
+
+    /// Shows `live` all that is open: after the committed values were taken up.
+    pub fn show_all(&self, live: &LiveView) {
+        for (device, place) in &self.devices {
+            let session = self.sessions[*place as usize].as_ref().expect(HERE);
+            let project = self.texts.text(session.project);
+            live.put(project, session.device(), self.open_of(*device));
+        }
     }
 
     fn is_open(&self, place: u32) -> bool {

@@ -12,7 +12,7 @@ use fulmar_event::partition_of;
 use fulmar_flow::repeats::{IdHash, Repeats};
 use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, State, StateBatch};
 use fulmar_log::{Journal, Record, Topic};
-use fulmar_sessions::{SessionFold, SessionRules};
+use fulmar_sessions::{LiveView, SessionFold, SessionRules};
 
 use crate::error::StoreError;
 use crate::lake::{Lake, LakeFile};
@@ -41,7 +41,7 @@ const SHARED_RECORDS_MIN: u64 = 8_192;
 pub(crate) const ROOM_WAIT: Duration = Duration::from_secs(5);
 
 /// What the writer is to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct WriterConfig {
     /// When sessions end.
     pub sessions: SessionRules,
@@ -49,6 +49,8 @@ pub struct WriterConfig {
     pub partitions: u16,
     /// Threads that share a large block; at least 1, of use up to the partitions.
     pub workers: usize,
+    /// Where doors look for live sessions; none where no door does.
+    pub live: Option<Arc<LiveView>>,
 }
 
 /// Where the writer appends to.
@@ -69,6 +71,8 @@ pub struct Writer {
     state: Arc<State>,
     /// None for a replay, which emits none (F1).
     journals: Option<WriterJournals>,
+    /// Where doors look for live sessions.
+    live: Option<Arc<LiveView>>,
     /// One a worker.
     rows: Vec<Rows>,
     /// Files of the block in hand, until its batch is committed.
@@ -99,7 +103,12 @@ impl Writer {
             let partition = partition_of(device, config.partitions);
             shards[shard_of(partition, workers)].load(&value)?;
         }
-        shards.iter_mut().for_each(SessionFold::committed);
+        for sessions in &mut shards {
+            sessions.committed(None);
+            if let Some(live) = &config.live {
+                sessions.show_all(live);
+            }
+        }
         let new_rows = |_| Rows::new(config.partitions);
         Ok(Writer {
             lake,
@@ -108,6 +117,7 @@ impl Writer {
             state,
             rows: (0..workers).map(new_rows).collect(),
             journals,
+            live: config.live,
             files: Vec::new(),
         })
     }
@@ -268,7 +278,9 @@ impl Fold for Writer {
     fn committed(&mut self, _name: &BlockName) {
         self.lake.committed(std::mem::take(&mut self.files));
         self.repeats.committed();
-        self.shards.iter_mut().for_each(SessionFold::committed);
+        for sessions in &mut self.shards {
+            sessions.committed(self.live.as_deref());
+        }
     }
 
     fn next_due_ms(&self) -> Option<i64> {

@@ -57,21 +57,7 @@ pub(super) fn report(options: &TrackOptions, rounds: &[Round]) -> (Report, Optio
             .summary
             .insert("others_answer_ms".to_owned(), latency);
     }
-    let answered = |m: &&Measured| m.answered_events_per_second;
-    let folds = rounds
-        .iter()
-        .filter_map(|round| Some(round.folds.as_ref()?.events_per_second));
-    if !limit.is_empty() {
-        report.limit = json!({
-            "events_per_second": Spread::of(limit.iter().map(answered)),
-            "folds_events_per_second": Spread::of(folds),
-        });
-    }
-    let fractions = whole.iter().zip(&limit);
-    let fractions = fractions.map(|(whole, limit)| {
-        whole.answered_events_per_second / limit.answered_events_per_second.max(1.0)
-    });
-    report.fraction_of_limit = Spread::of(fractions).map(|spread| spread.median);
+    compare(rounds, &mut report);
     report.pace = whole.last().and_then(|m| m.pace.clone());
     report.first_error = limit
         .iter()
@@ -80,6 +66,27 @@ pub(super) fn report(options: &TrackOptions, rounds: &[Round]) -> (Report, Optio
     report.ledger = Some(ledger(options, rounds));
     let failure = judge(options, rounds, &mut report);
     (report, failure)
+}
+
+/// The whole beside the limit of the same round.
+fn compare(rounds: &[Round], report: &mut Report) {
+    let limits = || rounds.iter().filter_map(|round| round.limit.as_ref());
+    if limits().next().is_none() {
+        return;
+    }
+    let answered = |m: &Measured| m.answered_events_per_second;
+    let folds = rounds
+        .iter()
+        .filter_map(|round| Some(round.folds.as_ref()?.events_per_second));
+    report.limit = json!({
+        "events_per_second": Spread::of(limits().map(answered)),
+        "folds_events_per_second": Spread::of(folds),
+    });
+    let whole = rounds.iter().map(|round| answered(&round.whole));
+    let fractions = whole
+        .zip(limits())
+        .map(|(whole, limit)| whole / answered(limit).max(1.0));
+    report.fraction_of_limit = Spread::of(fractions).map(|spread| spread.median);
 }
 
 fn config(options: &TrackOptions) -> Value {

@@ -133,8 +133,8 @@ impl Workload {
                 value % 92
             ),
             8 => write!(out, ",\"amount\":{}.{:02}", value / 100, value % 100),
-            9 => write!(out, ",\"first_time\":{}", value % 2 == 0),
-            _ if property % 2 == 0 => write!(out, ",\"stat_{property}\":{value}"),
+            9 => write!(out, ",\"first_time\":{}", value.is_multiple_of(2)),
+            _ if property.is_multiple_of(2) => write!(out, ",\"stat_{property}\":{value}"),
             _ => write!(out, ",\"label_{property}\":\"value-{value:05}\""),
         };
     }

@@ -15,13 +15,13 @@ use fulmar_gateway::metrics::Metrics;
 use fulmar_gateway::pool::BufferPool;
 use fulmar_gateway::server::ServerLimits;
 use fulmar_gateway::tls::{Tls, TlsPaths};
-use fulmar_gateway::track::{FormulaAlone, TrackConfig, TrackDoor, TrackParts};
+use fulmar_gateway::track::{TrackConfig, TrackDoor, TrackParts};
 use fulmar_log::Topic;
 
 use super::live::Live;
 use super::lookup::Tables;
 use super::roster::RegistryRoster;
-use super::wiring::{Keys, Known};
+use super::wiring::{Keys, Known, OpenSessions};
 use crate::config::{Config, Rates};
 use crate::pki::Pki;
 
@@ -140,7 +140,7 @@ pub fn track(live: &Live, shared: &Shared) -> TrackDoor {
             geo: Arc::clone(&live.geo),
             agents: Agents::default(),
         }),
-        sessions: Arc::new(FormulaAlone),
+        sessions: Arc::new(OpenSessions(Arc::clone(&live.sessions))),
         budgets: Arc::new(Budgets::new("track", rates, Arc::clone(&shared.metrics))),
         projects: Arc::clone(&shared.projects),
         capacity: Arc::clone(&shared.capacity),

@@ -12,6 +12,7 @@ use fulmar_flow::{FoldHandle, State};
 use fulmar_gateway::track::Salts;
 use fulmar_log::{Journal, Topic, disk};
 use fulmar_registry::Registry;
+use fulmar_sessions::LiveView;
 use fulmar_store::query::QueryRunner;
 
 use super::logs::LevelSwitch;
@@ -37,6 +38,8 @@ pub struct Live {
     pub profiles: FoldHandle,
     /// The writer's index of repeats, for the events door (X3).
     pub repeats: RepeatsReader,
+    /// The session fold's live sessions, for the SDK door (S3).
+    pub sessions: Arc<LiveView>,
     /// Salts of device ids, for the SDK door.
     pub salts: Arc<Salts>,
     /// Where addresses are, for the SDK door.

@@ -144,6 +144,7 @@ impl ServeArgs {
             writer: writer.handle,
             profiles: writer.profiles,
             repeats: writer.repeats,
+            sessions: writer.sessions,
             salts,
             geo,
             level,

@@ -1,4 +1,4 @@
-//! The registry and the index of repeats, as the events door asks them.
+//! The registry, the index of repeats and the live sessions, as doors ask them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,9 @@ use fulmar_event::Timestamp;
 use fulmar_flow::FoldHandle;
 use fulmar_flow::repeats::{IdHash, RepeatsReader};
 use fulmar_gateway::events::{Client, KeyError, KeyStore, KnownIds};
+use fulmar_gateway::track::LiveSessions;
 use fulmar_registry::{Registry, Scope};
+use fulmar_sessions::LiveView;
 
 /// The registry's keys.
 pub struct Keys(pub Arc<Registry>);
@@ -53,5 +55,15 @@ impl KnownIds for Known {
 
     fn position(&self) -> u64 {
         self.writer.position()
+    }
+}
+
+/// The session fold's view of what is open (S3).
+pub struct OpenSessions(pub Arc<LiveView>);
+
+impl LiveSessions for OpenSessions {
+    fn live(&self, project: &str, device: &str, at_ms: i64) -> Option<String> {
+        let live = self.0.live(project, device, at_ms)?;
+        Some(live.as_str().to_owned())
     }
 }

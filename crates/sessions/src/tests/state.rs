@@ -116,7 +116,7 @@ proptest! {
                 }
             }
             store.take(&fold);
-            fold.committed();
+            fold.committed(None);
             block.clear();
         }
         store.begin(&mut fold);

@@ -17,7 +17,7 @@ use fulmar_flow::{
     Block, BlockCounts, BlockLimits, BlockName, Fold, State, StateBatch, start_fold,
 };
 use fulmar_log::{Journal, Log, LogConfig, Topic};
-use fulmar_sessions::SessionRules;
+use fulmar_sessions::{LiveView, SessionRules};
 use fulmar_store::{
     Lake, LakeConfig, Table, TableReader, Writer, WriterConfig, WriterJournals, scan_identities,
 };
@@ -44,7 +44,8 @@ pub fn open_with_workers(path: &Path, workers: usize) -> Open {
     let config = RepeatsConfig::default();
     let repeats = Repeats::open(&repeats_dir, &state, config).unwrap();
     let lake = Lake::open(path, Arc::clone(&state), LakeConfig::default()).unwrap();
-    let writer = open_writer(&lake, repeats, &log, &state, workers);
+    let live = Arc::new(LiveView::new(SessionRules::default().timeout_ms));
+    let writer = open_writer(&lake, repeats, &log, &state, workers, &live);
     let events = log.journal(Topic::Events);
     let folded = position(&state);
     Open {
@@ -52,6 +53,7 @@ pub fn open_with_workers(path: &Path, workers: usize) -> Open {
         state,
         lake,
         writer,
+        live,
         events,
         folded,
         repeats_dir,
@@ -64,6 +66,7 @@ fn open_writer(
     log: &Log,
     state: &Arc<State>,
     workers: usize,
+    live: &Arc<LiveView>,
 ) -> Writer {
     let journals = WriterJournals {
         quarantine: log.journal(Topic::Quarantine),
@@ -73,6 +76,7 @@ fn open_writer(
         sessions: SessionRules::default(),
         partitions: 16,
         workers,
+        live: Some(Arc::clone(live)),
     };
     let state = Arc::clone(state);
     Writer::open(lake.clone(), repeats, Some(journals), state, config).unwrap()
@@ -83,6 +87,7 @@ pub struct Open {
     pub state: Arc<State>,
     pub lake: Lake,
     pub writer: Writer,
+    pub live: Arc<LiveView>,
     events: Arc<Journal>,
     folded: u64,
     repeats_dir: PathBuf,
@@ -149,13 +154,14 @@ impl Open {
         let fold = start_fold(writer, Arc::clone(&events), Arc::clone(&state), limits).unwrap();
         fold.stop();
         let repeats = Repeats::open(&self.repeats_dir, &state, RepeatsConfig::default()).unwrap();
-        let writer = open_writer(&lake, repeats, &log, &state, 1);
+        let writer = open_writer(&lake, repeats, &log, &state, 1, &self.live);
         let folded = fulmar_flow::committed_position(&state, "writer").unwrap();
         Open {
             log,
             state,
             lake,
             writer,
+            live: self.live,
             events,
             folded,
             repeats_dir: self.repeats_dir,
