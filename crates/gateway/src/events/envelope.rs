@@ -99,6 +99,18 @@ pub(crate) fn split<'a>(
     Ok(items)
 }
 
+/// The events of an array that stands in text whose grammar was checked.
+pub(crate) fn split_sound(
+    array_of: &str,
+    events_max: usize,
+) -> Result<Vec<Item<'_>>, EnvelopeFault> {
+    let items = array(Scanner::of_sound(array_of), events_max)?;
+    match items.is_empty() {
+        true => Err(EnvelopeFault::Empty),
+        false => Ok(items),
+    }
+}
+
 /// The first line is a document of its own and begins an object.
 fn has_more_lines(body: &[u8]) -> bool {
     let mut lines = body

@@ -194,3 +194,56 @@ proptest! {
         }
     }
 }
+
+/// Sound JSON with white space, escapes and text of every length around eight bytes.
+fn sound_json() -> impl Strategy<Value = String> {
+    let text = prop_oneof![
+        "[a-zé{}\\[\\]:, ]{0,20}",
+        Just(r#"a\"b\\"#.to_owned()),
+        Just(r"\u0022\n\\\\".to_owned()),
+    ];
+    let leaf = prop_oneof![
+        text.clone().prop_map(|text| format!("\"{text}\"")),
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+        any::<i64>().prop_map(|number| number.to_string()),
+        Just("-1.5e+10".to_owned()),
+    ];
+    leaf.prop_recursive(6, 60, 6, move |inner| {
+        let member = (text.clone(), inner.clone(), "[ \n\t]{0,2}")
+            .prop_map(|(name, value, space)| format!("{space}\"{name}\"{space}:{space}{value}"));
+        prop_oneof![
+            proptest::collection::vec(inner, 0..6).prop_map(|all| format!("[{}]", all.join(" , "))),
+            proptest::collection::vec(member, 0..6)
+                .prop_map(|all| format!("{{{}}}", all.join(","))),
+        ]
+    })
+}
+
+proptest! {
+    /// What is skipped unread ends where what is checked ends, and is as deep.
+    #[test]
+    fn sound_values_are_skipped_as_they_are_checked(value in sound_json(), depth_max in 0_usize..8) {
+        prop_assert!(is_json(&value), "{value}");
+        let text = format!(" {value} ,1");
+        let (mut checked, mut skipped) = (Scanner::new(&text), Scanner::of_sound(&text));
+        let first = checked.value(depth_max).map_err(|error| error.reason);
+        let second = skipped.value(depth_max).map_err(|error| error.reason);
+        prop_assert_eq!(&second, &first);
+        if first.is_ok() {
+            prop_assert_eq!(skipped.position(), checked.position());
+        }
+    }
+
+    /// Over what is no JSON nothing is promised, but that it ends.
+    #[test]
+    fn skipping_ends_on_any_text(text in "[\\[\\]{}\",:\\\\a1 é]{0,40}") {
+        let mut scanner = Scanner::of_sound(&text);
+        for _ in 0..100 {
+            if scanner.value(3).is_err() {
+                break;
+            }
+            scanner.take(b',');
+        }
+    }
+}

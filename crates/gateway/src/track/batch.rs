@@ -17,7 +17,7 @@ use super::refuse::Refusal;
 use super::single::Taken;
 use super::{DOOR, TrackDoor};
 use crate::capacity::Reservation;
-use crate::events::envelope::{Item, Shape, split};
+use crate::events::envelope::{Item, Shape, split, split_sound};
 use crate::events::time::DAY_SECONDS;
 use crate::events::{Fault, code};
 use crate::http::{Answer, with_identity};
@@ -94,7 +94,7 @@ impl TrackDoor {
             return Err(Fault::of_field("payload", "must be an array").into());
         }
         let items_max = self.config.events_max as usize;
-        let items = split(payload.as_bytes(), Shape::Json, items_max)?;
+        let items = split_sound(payload, items_max)?;
         let judge = |item: Item<'_>, sorting: &mut Sorting<'_>| self.judge(item, sorting);
         self.sort(received, &admitted, items, reservation, judge)
             .await

@@ -1,6 +1,6 @@
 //! Members of the objects that SDKs send: read where they stand, with the name of the field in
 //! every refusal. An unknown member is passed over, a repeated one counts last, and `null` is
-//! absence, as the SDKs' own server takes them.
+//! absence, as the SDKs' own server takes them. The text was checked when the body was.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub(super) fn members<'a>(
     if !text.starts_with('{') {
         return Err(Fault::of_field(field, "must be an object"));
     }
-    let mut scanner = Scanner::new(text);
+    let mut scanner = Scanner::of_sound(text);
     each_member(&mut scanner, |name, value| match value {
         "null" => Ok(()),
         value => visit(&name, value),
@@ -35,7 +35,7 @@ pub(super) fn elements<'a>(
     field: &str,
     mut visit: impl FnMut(&'a str) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let mut scanner = Scanner::new(text);
+    let mut scanner = Scanner::of_sound(text);
     if !scanner.take(b'[') {
         return Err(Fault::of_field(field, "must be an array"));
     }
