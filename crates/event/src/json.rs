@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::string_stop;
+
 /// Levels of arrays and objects inside each other. RFC 8259 section 9 lets a reader set one;
 /// 128 is what the other doors allow, and keeps recursion within a small stack.
 pub const DEPTH_MAX: usize = 128;
@@ -37,12 +39,13 @@ impl<'a> Reader<'a> {
 
     /// The first byte of the next token; none at the end.
     pub(crate) fn peek(&mut self) -> Option<u8> {
-        let rest = &self.text.as_bytes()[self.at..];
-        self.at += rest
-            .iter()
-            .take_while(|byte| b" \t\r\n".contains(byte))
-            .count();
-        self.text.as_bytes().get(self.at).copied()
+        loop {
+            let byte = self.byte()?;
+            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
     }
 
     /// Takes the next token if it is this byte.
@@ -114,12 +117,7 @@ impl<'a> Reader<'a> {
         let mut value = Cow::Borrowed("");
         loop {
             let start = self.at;
-            while self
-                .byte()
-                .is_some_and(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
-            {
-                self.at += 1;
-            }
+            self.at = string_stop(self.text.as_bytes(), start);
             let plain = &self.text[start..self.at];
             if value.is_empty() {
                 value = Cow::Borrowed(plain);

@@ -11,7 +11,8 @@ mod text;
 
 pub use text::{BadText, decode_text};
 
-use skip::{container_end, scalar_end, string_stop};
+use fulmar_event::string_stop;
+use skip::{container_end, scalar_end};
 
 /// Levels of objects and arrays in `data`.
 pub const DEPTH_MAX: usize = 128;

@@ -1,34 +1,6 @@
-//! Where strings and values end, found eight bytes at a time or by the class of a byte.
+//! Where values end, in text whose grammar was checked.
 
-/// The low bit of each of eight bytes, and the high one.
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
-/// The first byte from `at` on that is a quote, a backslash or a control character; the length
-/// of `bytes` if there is none.
-pub(super) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*eight);
-        let stops = zero_bytes(word ^ (LOW * 0x22))
-            | zero_bytes(word ^ (LOW * 0x5C))
-            | word.wrapping_sub(LOW * 0x20) & !word & HIGH;
-        // A borrow may mark a byte above the first that is one, never the first.
-        if stops != 0 {
-            return at + stops.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    let rest = bytes.get(at..).unwrap_or_default();
-    let stop = rest
-        .iter()
-        .position(|byte| matches!(byte, b'"' | b'\\' | ..=0x1F));
-    stop.map_or(bytes.len(), |stop| at + stop)
-}
-
-/// The high bit of each byte that is zero, and perhaps of bytes above one.
-fn zero_bytes(word: u64) -> u64 {
-    word.wrapping_sub(LOW) & !word & HIGH
-}
+use fulmar_event::string_stop;
 
 /// One past the end of the object or array that begins at `at`; none when it goes deeper than
 /// `depth_max`. The text is sound: what does not close ends with it.
