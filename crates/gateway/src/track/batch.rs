@@ -76,7 +76,8 @@ impl TrackDoor {
             return self.envelope(received, &first, reservation).await;
         }
         let admitted = self.admit(received, &first).await?;
-        let judge = |item: Item<'_>, sorting: &mut Sorting<'_>| self.judge(item, sorting);
+        let judge =
+            |item: Item<'_>, sorting: &mut Sorting<'_>| self.judge(item, sorting, sorting.composer);
         self.sort(received, &admitted, items, reservation, judge)
             .await
     }
@@ -95,7 +96,8 @@ impl TrackDoor {
         }
         let items_max = self.config.events_max as usize;
         let items = split_sound(payload, items_max)?;
-        let judge = |item: Item<'_>, sorting: &mut Sorting<'_>| self.judge(item, sorting);
+        let judge =
+            |item: Item<'_>, sorting: &mut Sorting<'_>| self.judge(item, sorting, sorting.composer);
         self.sort(received, &admitted, items, reservation, judge)
             .await
     }
@@ -106,9 +108,23 @@ impl TrackDoor {
         received: &Received,
         admitted: &Admitted,
         items: Vec<Item<'i>>,
-        mut reservation: Reservation,
+        reservation: Reservation,
         judge: impl Fn(Item<'i>, &mut Sorting<'_>) -> Result<Judged, Refusal>,
     ) -> Result<Answer, Refusal> {
+        let judged = self.judge_all(received, admitted, items, reservation, judge);
+        let answer = self.answer_batch(&judged.await?);
+        Ok(with_identity(answer, &admitted.project, &admitted.client))
+    }
+
+    /// Judges every item and stores what is to be stored.
+    pub(super) async fn judge_all<'i>(
+        &self,
+        received: &Received,
+        admitted: &Admitted,
+        items: Vec<Item<'i>>,
+        mut reservation: Reservation,
+        judge: impl Fn(Item<'i>, &mut Sorting<'_>) -> Result<Judged, Refusal>,
+    ) -> Result<Vec<Judged>, Refusal> {
         let bytes = received.body.len() as u64;
         self.spend(admitted, items.len() as u64, bytes)?;
         let salts = self.parts.salts.at(received.now.as_millis());
@@ -139,12 +155,16 @@ impl TrackDoor {
                 item.verdict = Verdict::Retry;
             }
         }
-        let answer = self.answer_batch(&judged);
-        Ok(with_identity(answer, &admitted.project, &admitted.client))
+        Ok(judged)
     }
 
     /// Judges one item and writes its records. Errors when the whole request can't go on.
-    fn judge(&self, item: Item<'_>, sorting: &mut Sorting<'_>) -> Result<Judged, Refusal> {
+    pub(super) fn judge(
+        &self,
+        item: Item<'_>,
+        sorting: &mut Sorting<'_>,
+        composer: &Composer<'_>,
+    ) -> Result<Judged, Refusal> {
         let envelope = match item.and_then(Envelope::read) {
             Ok(envelope) => envelope,
             Err(fault) => return Ok(Judged::new(None).refused(fault)),
@@ -154,7 +174,7 @@ impl TrackDoor {
         }
         let sent = envelope.id.as_deref().map(str::to_owned);
         let bytes = envelope.payload.len();
-        let payload = match self.open(sorting.composer.admitted, &envelope, bytes) {
+        let payload = match self.open(composer.admitted, &envelope, bytes) {
             Ok(payload) => payload,
             Err(refusal) => return Ok(Judged::new(sent).refused(fault_of(refusal))),
         };
@@ -165,7 +185,6 @@ impl TrackDoor {
         let was_sent = sent.is_some();
         let minted = || self.mint.random_uuid().ok_or(Refusal::NotDurable);
         let id = sent.map_or_else(minted, Ok)?;
-        let composer = sorting.composer;
         Ok(sorting.write(was_sent, id, |id, out| {
             let claimed_ms = envelope.claimed_ms;
             let identity = Identity { id, claimed_ms };
@@ -177,42 +196,80 @@ impl TrackDoor {
         }))
     }
 
-    fn answer_batch(&self, judged: &[Judged]) -> Answer {
-        let count = |is: fn(&Verdict) -> bool| {
-            judged.iter().filter(|item| is(&item.verdict)).count() as u64
+    /// Counts verdicts, for the answer and for metrics.
+    pub(super) fn tally(&self, judged: &[Judged]) -> Counts {
+        let mut counts = Counts {
+            all: judged.len() as u64,
+            ..Counts::default()
         };
-        let accepted = count(|v| matches!(v, Verdict::Accepted(_)));
-        let duplicates = count(|v| matches!(v, Verdict::Duplicate));
-        let dropped = count(|v| matches!(v, Verdict::Dropped(_)));
-        let retry = count(|v| matches!(v, Verdict::Retry));
-        let refused = count(|v| matches!(v, Verdict::Refused(_)));
         let metrics = &self.parts.metrics;
+        for item in judged {
+            match &item.verdict {
+                Verdict::Accepted(_) => counts.accepted += 1,
+                Verdict::Duplicate => counts.duplicates += 1,
+                Verdict::Dropped(_) => counts.dropped += 1,
+                Verdict::Retry => counts.retry += 1,
+                Verdict::Refused(fault) => {
+                    counts.refused += 1;
+                    metrics.refused(DOOR, fault.code);
+                }
+            }
+        }
         for (outcome, count) in [
-            ("accepted", accepted),
-            ("duplicate", duplicates),
-            ("dropped", dropped),
-            ("unavailable", retry),
-            ("rejected", refused),
+            ("accepted", counts.accepted),
+            ("duplicate", counts.duplicates),
+            ("dropped", counts.dropped),
+            ("unavailable", counts.retry),
+            ("rejected", counts.refused),
         ] {
             metrics.events(DOOR, outcome, count);
         }
-        metrics.accepted_events(u32::try_from(accepted).unwrap_or(u32::MAX));
-        let all = judged.len() as u64;
-        let (status, outcome) = match () {
-            () if retry == all => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-            () if refused == all => (StatusCode::UNPROCESSABLE_ENTITY, "rejected"),
+        metrics.accepted_events(u32::try_from(counts.accepted).unwrap_or(u32::MAX));
+        metrics.batch(DOOR, counts.outcome().1);
+        counts
+    }
+
+    fn answer_batch(&self, judged: &[Judged]) -> Answer {
+        let counts = self.tally(judged);
+        let head = format!("{{{}", counts.members());
+        answers::batch(counts.outcome().0, head, judged, counts.retry > 0)
+    }
+}
+
+/// Verdicts of a request.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) all: u64,
+    pub(super) accepted: u64,
+    pub(super) duplicates: u64,
+    pub(super) dropped: u64,
+    pub(super) retry: u64,
+    pub(super) refused: u64,
+}
+
+impl Counts {
+    /// The status of the whole, and its name in metrics.
+    fn outcome(&self) -> (StatusCode, &'static str) {
+        match () {
+            () if self.retry == self.all => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            () if self.refused == self.all => (StatusCode::UNPROCESSABLE_ENTITY, "rejected"),
             () => (StatusCode::OK, "accepted"),
-        };
-        metrics.batch(DOOR, outcome);
-        for item in judged {
-            if let Verdict::Refused(fault) = &item.verdict {
-                metrics.refused(DOOR, fault.code);
-            }
         }
-        let head = format!(
-            r#"{{"accepted":{accepted},"duplicates":{duplicates},"dropped":{dropped},"retry":{retry},"refused":{refused},"events":["#
-        );
-        answers::batch(status, head, judged, retry > 0)
+    }
+
+    /// The members of an answer, up to the start of its verdicts.
+    pub(super) fn members(&self) -> String {
+        let Counts {
+            accepted,
+            duplicates,
+            dropped,
+            retry,
+            refused,
+            ..
+        } = self;
+        format!(
+            r#""accepted":{accepted},"duplicates":{duplicates},"dropped":{dropped},"retry":{retry},"refused":{refused},"events":["#
+        )
     }
 }
 
@@ -264,6 +321,11 @@ impl Judged {
 }
 
 impl Sorting<'_> {
+    /// The place of the item in hand among all.
+    pub(super) fn next_index(&self) -> usize {
+        self.judged.len()
+    }
+
     /// The verdict of an item whose id stands earlier in the request: a repeat of one that will
     /// be durable if the request is answered so.
     pub(super) fn repeat_of(&self, id: Option<&str>) -> Option<Judged> {

@@ -6,6 +6,8 @@ use fulmar_enrich::{Network, client_address};
 use hyper::HeaderMap;
 use hyper::header::{ORIGIN, USER_AGENT};
 
+use super::segment::of_basic;
+
 /// Bytes of a header that goes into the record: an SDK's name or version, a request's id.
 const NAME_BYTES_MAX: usize = 64;
 /// Bytes of a `User-Agent` that are looked at: browsers send 100 to 250, and what is longer is
@@ -41,12 +43,16 @@ impl Caller {
             let value = text(name).map(str::trim);
             value.filter(|value| (1..=NAME_BYTES_MAX).contains(&value.len()))
         };
+        // Segment's SDKs show their write key.
+        let (client, secret) = text("authorization")
+            .and_then(of_basic)
+            .map_or((None, None), |key| (Some(key.client), key.secret));
         Self {
             address: client_address(text, peer, trusted),
             user_agent: agent_text(headers),
             origin: text(ORIGIN.as_str()).map(str::to_owned),
-            client_id: first(ID_HEADERS),
-            client_secret: first(SECRET_HEADERS),
+            client_id: first(ID_HEADERS).or(client),
+            client_secret: first(SECRET_HEADERS).or(secret),
             sdk_name: short("openpanel-sdk-name").unwrap_or_default().to_owned(),
             sdk_version: short("openpanel-sdk-version")
                 .unwrap_or_default()

@@ -15,7 +15,7 @@ const MAX_AGE_SECONDS: &str = "604800";
 const METHODS: &str = "GET, POST, OPTIONS";
 
 /// The headers that SDKs set.
-const HEADERS: &str = "content-type, content-encoding, openpanel-client-id, \
+const HEADERS: &str = "authorization, content-type, content-encoding, openpanel-client-id, \
     openpanel-client-secret, openpanel-sdk-name, openpanel-sdk-version, mixan-client-id, \
     mixan-client-secret, request-id";
 

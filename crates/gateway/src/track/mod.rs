@@ -23,6 +23,7 @@ mod reserved;
 mod route;
 mod salts;
 mod secrets;
+mod segment;
 mod sessions;
 mod single;
 mod store;
@@ -180,6 +181,10 @@ impl TrackDoor {
             Route::Legacy(kind) => {
                 let (received, reservation) = self.receive(request, peer, body_read).await?;
                 self.single(&received, reservation, Some(kind)).await
+            }
+            Route::Segment(kind) => {
+                let (received, reservation) = self.receive(request, peer, body_read).await?;
+                self.segment(&received, reservation, kind).await
             }
             Route::Import => {
                 let (received, reservation) = self.receive(request, peer, body_read).await?;

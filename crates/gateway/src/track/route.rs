@@ -11,6 +11,8 @@ pub(super) enum Route {
     Import,
     /// A path of older SDKs: the whole body is the payload of this type.
     Legacy(&'static str),
+    /// A path of Segment's: one message of this type, or a `batch`.
+    Segment(&'static str),
 }
 
 impl Route {
@@ -28,6 +30,14 @@ impl Route {
             "/profile" => Self::Legacy("identify"),
             "/profile/increment" => Self::Legacy("increment"),
             "/profile/decrement" => Self::Legacy("decrement"),
+            // The short ones are of SDKs in browsers.
+            "/v1/batch" | "/v1/b" | "/v1/import" => Self::Segment("batch"),
+            "/v1/track" | "/v1/t" => Self::Segment("track"),
+            "/v1/identify" | "/v1/i" => Self::Segment("identify"),
+            "/v1/page" | "/v1/p" => Self::Segment("page"),
+            "/v1/screen" | "/v1/s" => Self::Segment("screen"),
+            "/v1/group" | "/v1/g" => Self::Segment("group"),
+            "/v1/alias" | "/v1/a" => Self::Segment("alias"),
             _ => return None,
         })
     }
@@ -43,6 +53,13 @@ impl Route {
             Self::Legacy("identify") => "/profile",
             Self::Legacy("increment") => "/profile/increment",
             Self::Legacy(_) => "/profile/decrement",
+            Self::Segment("track") => "/v1/track",
+            Self::Segment("identify") => "/v1/identify",
+            Self::Segment("page") => "/v1/page",
+            Self::Segment("screen") => "/v1/screen",
+            Self::Segment("group") => "/v1/group",
+            Self::Segment("alias") => "/v1/alias",
+            Self::Segment(_) => "/v1/batch",
         }
     }
 

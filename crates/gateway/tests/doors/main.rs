@@ -18,4 +18,5 @@ mod track_any;
 mod track_batches;
 mod track_fixtures;
 mod track_rig;
+mod track_segment;
 mod track_statuses;
