@@ -4,8 +4,8 @@
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// The first byte of a JSON string from `at` on that is a quote, a backslash or a control character; the length
-/// of `bytes` if there is none. Looks at eight bytes at a time.
+/// The first byte of a JSON string from `at` on that is a quote, a backslash or a control
+/// character; the length of `bytes` if there is none. Looks at eight bytes at a time.
 pub fn string_stop(bytes: &[u8], mut at: usize) -> usize {
     while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let word = u64::from_le_bytes(*eight);
@@ -41,7 +41,13 @@ mod tests {
         #[test]
         fn the_first_stop_is_found_wherever_it_stands(
             bytes in proptest::collection::vec(
-                prop_oneof![4 => any::<u8>(), 6 => b'a'..b'z', 1 => Just(b'"'), 1 => Just(0x1F), 1 => Just(0x20)],
+                prop_oneof![
+                    4 => any::<u8>(),
+                    6 => b'a'..=b'z',
+                    1 => Just(b'"'),
+                    1 => Just(0x1F),
+                    1 => Just(0x20),
+                ],
                 0..40,
             ),
             at in 0_usize..45,

@@ -223,7 +223,10 @@ fn sound_json() -> impl Strategy<Value = String> {
 proptest! {
     /// What is skipped unread ends where what is checked ends, and is as deep.
     #[test]
-    fn sound_values_are_skipped_as_they_are_checked(value in sound_json(), depth_max in 0_usize..8) {
+    fn sound_values_are_skipped_as_they_are_checked(
+        value in sound_json(),
+        depth_max in 0_usize..8,
+    ) {
         prop_assert!(is_json(&value), "{value}");
         let text = format!(" {value} ,1");
         let (mut checked, mut skipped) = (Scanner::new(&text), Scanner::of_sound(&text));

@@ -1,0 +1,170 @@
+"""Runs published SDKs against a running server, and looks for what they sent.
+
+    python3 tests/sdks/run.py PROGRAM MODULES
+
+Starts PROGRAM (fulmar) over a new folder and runs against it, with nothing changed but the
+host: @openpanel/sdk and @segment/analytics-node out of MODULES/node_modules, and the Python
+packages `openpanel` and `segment-analytics-python` of the interpreter that runs this.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).parent
+# Longest wait for what an SDK sends from a thread of its own, in seconds.
+ARRIVAL_MAX = 30
+
+
+class Server:
+    """A server over a new folder, with a client."""
+
+    def __init__(self, program, folder):
+        self.program, self.data = program, folder / "data"
+        listeners = ["--public", "127.0.0.1:0", "--agents", "127.0.0.1:0", "--ops", "127.0.0.1:0"]
+        command = [program, "serve", "--data", self.data, *listeners]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            if line.startswith("ready "):
+                listening = dict(part.split("=") for part in line.split()[1:])
+                self.url = f"http://{listening['public']}"
+                break
+        else:
+            sys.exit(f"the server ended before it was ready: {self.process.wait()}")
+        made = json.loads(self.run("clients", "create", "sdks"))
+        self.client = made["client"]
+        self.secret = pathlib.Path(made["file"]).read_text().strip()
+
+    def run(self, *arguments):
+        command = [self.program, *arguments, "--data", self.data]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr}")
+        return done.stdout
+
+    def rows(self, sql):
+        return json.loads(self.run("query", "--format", "json", sql))
+
+    def expect(self, what, sql, expected):
+        """The rows, once they are there: some SDKs do not say when they have sent."""
+        end = time.monotonic() + ARRIVAL_MAX
+        while (found := self.rows(sql)) != expected:
+            if time.monotonic() > end:
+                sys.exit(f"{what}: {sql}\nexpected {expected}\nfound    {found}")
+        print(f"{what}: as expected")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.stderr.close()
+        if self.process.wait() != 0:
+            sys.exit("the server did not stop cleanly")
+
+
+def run_node(server, modules, script):
+    environment = dict(
+        os.environ, MODULES=modules, URL=server.url, CLIENT=server.client, SECRET=server.secret
+    )
+    done = subprocess.run(
+        ["node", HERE / script], env=environment, capture_output=True, text=True, timeout=60
+    )
+    if done.returncode != 0:
+        sys.exit(f"{script}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def openpanel_js(server, modules):
+    answers = run_node(server, modules, "openpanel.mjs")
+    for answer in answers:
+        if not (answer["answer"] or {}).get("deviceId"):
+            sys.exit(f"@openpanel/sdk: {answer}")
+    server.expect(
+        "@openpanel/sdk",
+        "select profile_id, properties['nested.a.1'] as second, sdk_name from events"
+        " where name = 'js_signup'",
+        [{"profile_id": "js-1", "second": "2", "sdk_name": "node"}],
+    )
+    server.expect(
+        "@openpanel/sdk, profile",
+        "select first_name, properties['tier'] as tier, properties['visits'] as visits,"
+        " properties['credits'] as credits from profiles_latest where id = 'js-1'",
+        [{"first_name": "Ada", "tier": "gold", "visits": "2", "credits": "-1"}],
+    )
+
+
+def segment_js(server, modules):
+    run_node(server, modules, "segment.mjs")
+    server.expect(
+        "@segment/analytics-node",
+        "select profile_id, device_id, properties['seats'] as seats from events"
+        " where name = 'node_signup'",
+        [{"profile_id": "node-1", "device_id": "node-device", "seats": "3"}],
+    )
+    server.expect(
+        "@segment/analytics-node, profile",
+        "select first_name, email, groups[1] as org from profiles_latest where id = 'node-1'",
+        [{"first_name": "Grace Hopper", "email": "grace@shop.example", "org": "org_2"}],
+    )
+
+
+def openpanel_python(server):
+    from openpanel import OpenPanel
+
+    sdk = OpenPanel(server.client, server.secret, server.url)
+    # Without a profile it sends null.
+    sdk.track("python_start", {"step": 1})
+    sdk.identify("python-1", {"firstName": "Alan", "properties": {"tier": "free"}})
+    sdk.increment("python-1", "visits")
+    server.expect(
+        "openpanel (Python)",
+        "select properties['step'] as step, sdk_name from events where name = 'python_start'",
+        [{"step": "1", "sdk_name": "python"}],
+    )
+    server.expect(
+        "openpanel (Python), profile",
+        "select first_name, properties['tier'] as tier, properties['visits'] as visits"
+        " from profiles_latest where id = 'python-1'",
+        [{"first_name": "Alan", "tier": "free", "visits": "1"}],
+    )
+
+
+def segment_python(server):
+    import segment.analytics as analytics
+
+    failures = []
+    analytics.write_key = f"{server.client}:{server.secret}"
+    analytics.host, analytics.gzip = server.url, True
+    analytics.on_error = lambda error, _: failures.append(error)
+    analytics.track("py-1", "py_order", {"total": 39.95}, anonymous_id="py-device")
+    analytics.alias("py-device", "py-1")
+    analytics.shutdown()
+    if failures:
+        sys.exit(f"segment-analytics-python: {failures[0]}")
+    server.expect(
+        "segment-analytics-python",
+        "select profile_id, device_id, properties['total'] as total from events"
+        " where name = 'py_order'",
+        [{"profile_id": "py-1", "device_id": "py-device", "total": "39.95"}],
+    )
+
+
+def main(program, modules):
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(program, pathlib.Path(folder))
+        try:
+            openpanel_js(server, modules)
+            segment_js(server, modules)
+            openpanel_python(server)
+            segment_python(server)
+            verdict = json.loads(server.run("verify", "--json"))["verdict"]
+            if verdict != "ok":
+                sys.exit(f"verify: {verdict}")
+        finally:
+            server.stop()
+
+
+if __name__ == "__main__":
+    main(str(pathlib.Path(sys.argv[1]).resolve()), str(pathlib.Path(sys.argv[2]).resolve()))
