@@ -37,9 +37,11 @@ test: libduckdb ## Runs every test, a seeded sample of the crash matrix among th
 	$(CARGO) test $(SELECT)
 	$(CARGO) test $(SELECT) $(FAULTS)
 
-bench: build ## Measures the hot path and the ingest, each beside its control.
+bench: build ## Measures each path, beside its control or the limit of the machine.
 	./fulmar bench hotpath
 	./fulmar bench ingest
+	./fulmar bench track
+	./fulmar bench replay
 
 torture: build ## Runs the whole crash matrix: every kill point, and many random kills.
 	FULMAR_TORTURE=all $(CARGO) test $(SELECT) $(FAULTS)

@@ -11,6 +11,7 @@ use crate::block::{Block, BlockLimits, BlockName};
 use crate::error::{FlowError, Result};
 use crate::fold::{BlockCounts, Fold, FoldError};
 use crate::input::Input;
+use crate::phases::{Phase, Phases};
 use crate::progress::{Boundary, Progress};
 use crate::state::{State, StateBatch};
 use fulmar_log::{Chunk, LogError};
@@ -57,6 +58,7 @@ enum Read {
 
 pub(crate) struct Engine {
     fold: Box<dyn Fold>,
+    phases: Arc<Phases>,
     input: Arc<dyn Input>,
     state: Arc<State>,
     limits: BlockLimits,
@@ -111,8 +113,10 @@ impl Engine {
             ..Open::default()
         };
         let begun = None;
+        let phases = fold.phases();
         Ok(Engine {
             fold,
+            phases,
             input,
             state,
             limits,
@@ -125,6 +129,11 @@ impl Engine {
 
     pub fn name(&self) -> &'static str {
         self.fold.name()
+    }
+
+    /// Where times are added.
+    pub fn phases(&self) -> Arc<Phases> {
+        Arc::clone(&self.phases)
     }
 
     /// Offset of the next record that is not committed.
@@ -261,7 +270,11 @@ impl Engine {
         if self.open.gap_to.is_some() {
             return Ok(Read::Gap);
         }
-        let Some(chunk) = self.input.read(next, READ_BYTES).map_err(read_error)? else {
+        let input = &self.input;
+        let read = self
+            .phases
+            .time(Phase::Read, || input.read(next, READ_BYTES));
+        let Some(chunk) = read.map_err(read_error)? else {
             return Ok(Read::End);
         };
         if chunk.first_offset() != next || chunk.end_offset() <= next {
@@ -354,7 +367,8 @@ impl Engine {
             )));
         }
         progress.stage(self.fold.name(), &mut batch);
-        self.state.commit(batch)?;
+        let state = &self.state;
+        self.phases.time(Phase::Commit, || state.commit(batch))?;
         self.begun = None;
         self.fold.committed(&name);
         self.moved(progress);

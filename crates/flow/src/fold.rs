@@ -1,9 +1,11 @@
 //! What a fold is to the runtime.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::block::{Block, BlockName};
 use crate::error::FlowError;
+use crate::phases::Phases;
 use crate::state::StateBatch;
 
 /// A pure reader of one topic: `(state, block) -> (state', outputs)`.
@@ -31,6 +33,11 @@ pub trait Fold: Send + 'static {
 
     /// The block's batch is committed and synced; memory may now follow.
     fn committed(&mut self, name: &BlockName);
+
+    /// Where it adds its times, and the runtime those of reading and committing.
+    fn phases(&self) -> Arc<Phases> {
+        Arc::default()
+    }
 
     /// The log's time at which the fold has something to do without any record: when it has
     /// passed by the wall clock and no record came, the runtime appends a tick (F2), an empty

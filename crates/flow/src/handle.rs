@@ -1,11 +1,13 @@
 //! What the rest of the process sees of a running fold, and how it commands it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
+use crate::phases::Phases;
 use crate::wakeup::Wakeup;
 
 /// What a fold is doing.
@@ -63,6 +65,8 @@ pub struct FoldStats {
     pub wait_ns: u64,
     /// Held back, pausing after an error, or stopped at one.
     pub blocked_ns: u64,
+    /// What it was busy with, by phase; workers that share a block each add their own.
+    pub phases_ns: BTreeMap<&'static str, u64>,
 }
 
 /// How the thread was told to end.
@@ -98,11 +102,17 @@ pub(crate) struct Shared {
     pub busy_ns: AtomicU64,
     pub wait_ns: AtomicU64,
     pub blocked_ns: AtomicU64,
+    pub phases: Arc<Phases>,
     pub thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Shared {
-    pub fn new(name: &'static str, position: u64, end: watch::Receiver<u64>) -> Shared {
+    pub fn new(
+        name: &'static str,
+        position: u64,
+        end: watch::Receiver<u64>,
+        phases: Arc<Phases>,
+    ) -> Shared {
         Shared {
             name,
             end,
@@ -121,6 +131,7 @@ impl Shared {
             busy_ns: AtomicU64::new(0),
             wait_ns: AtomicU64::new(0),
             blocked_ns: AtomicU64::new(0),
+            phases,
             thread: Mutex::new(None),
         }
     }
@@ -215,6 +226,7 @@ impl FoldHandle {
             busy_ns: shared.busy_ns.load(Ordering::Relaxed),
             wait_ns: shared.wait_ns.load(Ordering::Relaxed),
             blocked_ns: shared.blocked_ns.load(Ordering::Relaxed),
+            phases_ns: shared.phases.by_name(),
         }
     }
 

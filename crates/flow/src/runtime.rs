@@ -45,7 +45,9 @@ pub(crate) fn start(
     let end = input.watch_end();
     let engine = Engine::new(fold, input, state, limits)?;
     let name = format!("fold-{}", engine.name());
-    let shared = Arc::new(Shared::new(engine.name(), engine.position(), end.clone()));
+    let phases = engine.phases();
+    let shared = Shared::new(engine.name(), engine.position(), end.clone(), phases);
+    let shared = Arc::new(shared);
     let runner = Arc::clone(&shared);
     let thread = thread::Builder::new()
         .name(name.clone())

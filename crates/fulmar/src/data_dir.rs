@@ -12,6 +12,9 @@ const FORMAT: u32 = 1;
 /// Longest VERSION file that is read, in bytes.
 const VERSION_BYTES_MAX: usize = 256;
 
+/// What the note of a replay says at its end.
+const REPLAYED_WHOLE: &str = "whole\n";
+
 /// The data folder. Holding one says nothing about the lock.
 #[derive(Clone, Debug)]
 pub struct DataDir {
@@ -65,9 +68,28 @@ impl DataDir {
         names(&self.lake()).any(|table| names(&table.path()).next().is_some())
     }
 
-    /// Whether a replay has filled it: tables and state, and no log.
+    /// Notes that a replay fills it: that it holds tables and no log, and whether all of them.
+    pub fn mark_replayed(&self, whole: bool) -> std::io::Result<()> {
+        let text = if whole {
+            REPLAYED_WHOLE
+        } else {
+            "unfinished\n"
+        };
+        write_private(&self.replayed(), text.as_bytes())
+    }
+
+    /// Whether a replay has filled it.
     pub fn is_replayed(&self) -> bool {
-        self.is_made() && self.state().is_dir() && !self.log().is_dir()
+        self.replayed().exists()
+    }
+
+    /// Whether that replay came to its end.
+    pub fn is_replayed_whole(&self) -> bool {
+        fs::read_to_string(self.replayed()).is_ok_and(|text| text == REPLAYED_WHOLE)
+    }
+
+    fn replayed(&self) -> PathBuf {
+        self.root.join("REPLAYED")
     }
 
     /// Certificates and their keys.

@@ -68,6 +68,11 @@ pub struct Tables {
 impl Tables {
     /// Opens them.
     pub fn open(data: &DataDir) -> Result<Self, Failure> {
+        if !data.is_replayed_whole() {
+            let shown = data.root().display();
+            let told = format!("the replay into {shown} did not end: delete it, and replay again");
+            return Err(Failure::new(told));
+        }
         let file = std::env::var_os("FULMAR_CONFIG").map(PathBuf::from);
         let config = Config::load(file.as_deref(), &[])?;
         let state = Arc::new(open_state(data)?);

@@ -87,6 +87,7 @@ impl ReplayRequest {
         let data = empty_folder(&self.into)?;
         let _lock = lock_folder(data.root())?;
         data.claim()?;
+        data.mark_replayed(false)?;
         let target = self.open(data)?;
         let opened = began.elapsed();
         // Beside the folds, so that the files do not become too many.
@@ -106,6 +107,7 @@ impl ReplayRequest {
             "fold": (folded - opened).as_secs_f64(),
             "compact": (began.elapsed() - folded).as_secs_f64(),
         });
+        target.data.mark_replayed(true)?;
         self.report(&target, &ends, seconds)
     }
 

@@ -96,9 +96,8 @@ fn die_at(call: u64, power_loss: bool) {
     assert_eq!(second.stop().code(), Some(0), "call {call}");
 }
 
-#[test]
-fn death_at_any_call_loses_and_doubles_nothing() {
-    let calls = calls();
+/// Every how many calls a run is killed, and the seed of where it begins.
+fn sample(calls: u64) -> (u64, u64) {
     assert!(calls > 50, "the hooks are compiled in: {calls}");
     let all = std::env::var("FULMAR_TORTURE").is_ok_and(|all| all == "all");
     let seed: u64 = std::env::var("FULMAR_KILL_SEED")
@@ -107,7 +106,181 @@ fn death_at_any_call_loses_and_doubles_nothing() {
         .unwrap_or_else(|| u64::from(std::process::id()));
     println!("FULMAR_KILL_SEED={seed}, {calls} calls");
     let step = if all { 1 } else { (calls / 10).max(1) };
+    (step, seed)
+}
+
+#[test]
+fn death_at_any_call_loses_and_doubles_nothing() {
+    let calls = calls();
+    let (step, seed) = sample(calls);
     for call in (1 + seed % step..=calls).step_by(usize::try_from(step).unwrap()) {
         die_at(call, call % 2 == 0);
+    }
+}
+
+/// Devices, each with a profile, and when their events are made, in seconds from the first: with
+/// a time-out of ten, three belong to one session and two to another.
+const DEVICES: usize = 8;
+const MADE_AT_S: [i64; 5] = [0, 4, 8, 60, 65];
+const SESSIONS: [&str; 6] = [
+    "--set",
+    "writer.block_rows=20",
+    "--set",
+    "writer.block_age=50ms",
+    "--set",
+    "sessions.timeout=10s",
+];
+
+/// Each with its user agent: batches of events and changes of profiles of devices, and of events
+/// of servers. All have ids, so that they can be sent again.
+fn requests(start_ms: i64) -> Vec<(&'static str, String)> {
+    let mut requests = Vec::new();
+    for (turn, made_at_s) in MADE_AT_S.iter().enumerate() {
+        let (mut items, mut of_servers) = (Vec::new(), Vec::new());
+        for device in 0..DEVICES {
+            let time_ms = start_ms + made_at_s * 1_000;
+            items.push(format!(
+                r#"{{"type":"track","id":"e-{turn}-{device}","timestamp":{time_ms},"payload":{{
+                "name":"seen","profileId":"p-{device}","properties":{{"__deviceId":"d-{device}"}}}}}}"#
+            ));
+            items.push(format!(
+                r#"{{"type":"increment","id":"i-{turn}-{device}","payload":{{
+                "profileId":"p-{device}","property":"visits"}}}}"#
+            ));
+            of_servers.push(format!(
+                r#"{{"type":"track","id":"s-{turn}-{device}","timestamp":{time_ms},"payload":{{
+                "name":"charged","profileId":"p-{device}"}}}}"#
+            ));
+        }
+        let browser = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0";
+        requests.push((browser, format!("[{}]", items.join(","))));
+        requests.push(("node", format!("[{}]", of_servers.join(","))));
+    }
+    requests
+}
+
+/// Sends a request; none when the server is not there to answer.
+fn post(address: &str, client: &(String, String), agent: &str, body: &str) -> Option<u16> {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(address).ok()?;
+    let request = format!(
+        "POST /track/batch HTTP/1.1\r\nhost: x\r\nuser-agent: {agent}\r\n\
+         openpanel-client-id: {}\r\nopenpanel-client-secret: {}\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        client.0,
+        client.1,
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.get(9..12)?.parse().ok()
+}
+
+/// A folder with a client.
+fn folder_with_client() -> (Folder, (String, String)) {
+    let folder = Folder::new();
+    folder.done(&["init"]);
+    let made = folder.json(&["clients", "create", "shop"]);
+    let secret = std::fs::read_to_string(made["file"].as_str().unwrap()).unwrap();
+    let client = made["client"].as_str().unwrap().to_owned();
+    (folder, (client, secret.trim().to_owned()))
+}
+
+fn now_ms() -> i64 {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    i64::try_from(now.as_millis()).unwrap()
+}
+
+/// Kills the server at one call while sessions start, go on and end; a sound one is sent all of it
+/// again. Each event is in its table and in its session once, each increment in its profile once,
+/// and a replay of the log comes to the same rows.
+fn die_with_sessions_open(call: u64, power_loss: bool) {
+    let (folder, client) = folder_with_client();
+    let requests = requests(now_ms() - 90_000);
+    let at = call.to_string();
+    let mut variables = vec![("FULMAR_FAULT_KILL_AT", at.as_str())];
+    if power_loss {
+        variables.push(("FULMAR_FAULT_POWER_LOSS", at.as_str()));
+    }
+    if let Ok(first) = Server::try_start(folder.serve_command(&SESSIONS, &variables)) {
+        let all_of = |request: &&(&str, String)| {
+            post(&first.public, &client, request.0, &request.1) == Some(200)
+        };
+        let _ = requests.iter().take_while(all_of).count();
+        let status = first.stop();
+        assert!(
+            died(status) || status.code() == Some(0),
+            "call {call}: {status}"
+        );
+    }
+    let second = folder.serve(&SESSIONS);
+    for (agent, body) in &requests {
+        assert_eq!(
+            post(&second.public, &client, agent, body),
+            Some(200),
+            "call {call}"
+        );
+    }
+    folder.done(&["drain"]);
+    let rows = |sql: &str| folder.json(&["query", "--format", "json", sql]).to_string();
+    let stored =
+        "select count(*) n, count(distinct event_id) ids from events where client_id != ''";
+    let both = 2 * DEVICES * MADE_AT_S.len();
+    assert_eq!(
+        rows(stored),
+        format!(r#"[{{"ids":{both},"n":{both}}}]"#),
+        "call {call}"
+    );
+    // A server's event that finds its profile's session open is in it, too.
+    let own = "select device_id, list(n order by first) as counts from (select device_id, \
+        session_id, count(*) n, min(created_at) first from events where name = 'seen' \
+        group by 1, 2) group by 1 having counts != [3, 2]";
+    assert_eq!(rows(own), "[]", "call {call}");
+    let devices = "select count(distinct device_id) n, count(*) s from sessions_latest";
+    assert_eq!(
+        rows(devices),
+        format!(r#"[{{"n":{DEVICES},"s":{}}}]"#, 2 * DEVICES),
+        "call {call}"
+    );
+    let visits = "select count(*) n from profiles_latest where properties['visits'] = '5'";
+    assert_eq!(
+        rows(visits),
+        format!(r#"[{{"n":{DEVICES}}}]"#),
+        "call {call}"
+    );
+    let digest = folder.done(&["lake", "digest", "--json"]);
+    let (rebuilt, set) = (folder.path("rebuilt"), &SESSIONS[4..]);
+    let into = format!("lake:{}", rebuilt.display());
+    let replay = [&["replay", "--into", &into, "--json"], set].concat();
+    assert_eq!(folder.json(&replay)["exact"], true, "call {call}");
+    let again = folder.done(&[
+        "lake",
+        "digest",
+        "--json",
+        "--data",
+        rebuilt.to_str().unwrap(),
+    ]);
+    assert_eq!(again, digest, "call {call}, power loss {power_loss}");
+    assert_eq!(second.stop().code(), Some(0), "call {call}");
+}
+
+#[test]
+fn death_with_sessions_open_leaves_each_event_in_its_session_once() {
+    let (folder, client) = folder_with_client();
+    let count = folder.path("count").to_str().unwrap().to_owned();
+    let running = folder.serve_with(&SESSIONS, &[("FULMAR_FAULT_COUNT_FILE", &count)]);
+    for (agent, body) in requests(now_ms() - 90_000) {
+        assert_eq!(post(&running.public, &client, agent, &body), Some(200));
+    }
+    assert_eq!(running.stop().code(), Some(0));
+    let calls: u64 = std::fs::read_to_string(count)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let (step, seed) = sample(calls);
+    for call in (1 + seed % step..=calls).step_by(usize::try_from(step).unwrap()) {
+        die_with_sessions_open(call, call % 2 == 0);
     }
 }

@@ -227,3 +227,103 @@ fn replayed(folder: &Folder, name: &str, digest: &Value) {
     assert_eq!(serve.code, Some(64), "{}", serve.stderr);
     assert!(serve.stderr.contains("and no log"), "{}", serve.stderr);
 }
+
+/// An export of OpenPanel's database, with one client whose secret is `sec_moved`:
+/// python3: hashlib.scrypt(b'sec_moved', salt=b'00112233445566778899aabbccddeeff', n=16384, r=8,
+/// p=1, dklen=32).hex()
+const EXPORT: &str = r#"{"projects":[{"id":"shop","name":"Shop","cors":["https://shop.example"],
+    "allowUnsafeRevenueTracking":true,"filters":[{"type":"event","name":"debug"},
+    {"type":"ip","ip":"203.0.113.9"},{"type":"profile_id","profileId":"p-banned"}]}],
+    "clients":[{"id":"11111111-2222-4333-8444-555555555555","name":"web","type":"write",
+    "projectId":"shop","ignoreCorsAndSecret":false,"secret":
+    "00112233445566778899aabbccddeeff.e44c9e85b526217fc4411bb163768707c1d3f4bbe50f9efe51d3f5ff93c4b6e2"
+    }]}"#;
+
+#[test]
+fn an_export_of_openpanel_keeps_its_clients_and_is_imported_once() {
+    let folder = Folder::new();
+    let running = folder.serve(&[]);
+    let file = folder.write("export.json", EXPORT);
+    let import = ["import", "openpanel", &file, "--json"];
+    let client = "11111111-2222-4333-8444-555555555555";
+    let event = r#""type":"track","payload":{"name":"signup"}"#;
+
+    let dry = folder.json(&[&import[..], &["--dry-run"]].concat());
+    assert_eq!(
+        (&dry["clients_created"], &dry["projects_changed"]),
+        (&json!(1), &json!(2))
+    );
+    assert_eq!(
+        send(&running, client, "sec_moved", event).0,
+        401,
+        "nothing was changed"
+    );
+    let done = folder.json(&import);
+    assert_eq!(
+        (&done["clients_created"], &done["unchanged"]),
+        (&json!(1), &json!(0))
+    );
+    assert_eq!(send(&running, client, "sec_moved", event).0, 200);
+    assert_eq!(send(&running, client, "sec_other", event).0, 401);
+    let again = folder.json(&import);
+    let counts =
+        ["projects_changed", "clients_created", "unchanged"].map(|name| again[name].clone());
+    assert_eq!(counts, [json!(0), json!(0), json!(1)]);
+    let listed = folder.json(&["projects", "list", "--json"]);
+    let shop = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|project| project["project"] == "shop");
+    let settings = &shop.unwrap()["settings"];
+    assert_eq!(settings["cors"], json!(["https://shop.example"]));
+    assert_eq!(settings["event_filters"], json!(["debug"]));
+    assert_eq!(settings["ip_filters"], json!(["203.0.113.9"]));
+    assert_eq!(settings["profile_filters"], json!(["p-banned"]));
+    assert_eq!(settings["allow_unsafe_revenue"], json!(true));
+
+    // Whatever is wrong in a file, all of it is left out, with the place and the rule.
+    let new_project = r#""id":"other""#;
+    for (from, to, told) in [
+        (r#""type":"write""#, r#""type":"owner""#, "owner"),
+        (
+            "00112233445566778899aabbccddeeff.",
+            "nothex.",
+            "saltHex.hashHex",
+        ),
+        ("11111111-2222", "short", "client"),
+        ("203.0.113.9", "localhost", "ip_filters"),
+        (
+            r#""projectId":"shop""#,
+            r#""projectId":"nowhere""#,
+            "nowhere",
+        ),
+        (
+            r#""name":"debug""#,
+            r#""name":"debug","filters":[{}]"#,
+            "conditions on properties",
+        ),
+        (r#""clients""#, r#""clients" ,"#, "no export"),
+    ] {
+        let text = EXPORT.replace(r#""id":"shop""#, new_project);
+        let text = text.replace(r#""projectId":"shop""#, r#""projectId":"other""#);
+        let from = from.replace(r#""projectId":"shop""#, r#""projectId":"other""#);
+        assert!(text.contains(&from), "{from}");
+        let broken = folder.write("broken.json", &text.replace(&from, to));
+        let ran = folder.run(&["import", "openpanel", &broken]);
+        assert_eq!(ran.code, Some(64), "{to}: {}", ran.stderr);
+        assert!(ran.stderr.contains(told), "{to}: {}", ran.stderr);
+    }
+    let moved = EXPORT.replace(r#""id":"shop""#, new_project);
+    let moved = moved.replace(r#""projectId":"shop""#, r#""projectId":"other""#);
+    let moved = folder.write("moved.json", &moved);
+    let ran = folder.run(&["import", "openpanel", &moved]);
+    assert_eq!(ran.code, Some(64), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("is a client of project"),
+        "{}",
+        ran.stderr
+    );
+    let listed = folder.json(&["projects", "list", "--json"]);
+    assert!(!listed.to_string().contains("other"), "{listed}");
+}

@@ -7,12 +7,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use fulmar_event::{
     Body, Enrichment, EventView, ProfileChange, ProfileView, encode_device, partition_of,
 };
 use fulmar_flow::repeats::{IdHash, Repeats};
-use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, State, StateBatch};
+use fulmar_flow::{
+    Block, BlockCounts, BlockName, Fold, FoldError, Phase, Phases, State, StateBatch,
+};
 use fulmar_log::{Journal, Record, Records, Topic};
 use fulmar_sessions::profiles::{Group, Profile, Teller};
 
@@ -57,6 +60,7 @@ pub struct ProfileWriter {
     profiles: ProfilesBuilder,
     groups: GroupsBuilder,
     files: Vec<LakeFile>,
+    phases: Arc<Phases>,
 }
 
 /// What the block in hand has changed, by its key in the state.
@@ -93,6 +97,7 @@ impl ProfileWriter {
             profiles: ProfilesBuilder::default(),
             groups: GroupsBuilder::default(),
             files: Vec::new(),
+            phases: Arc::default(),
         }
     }
 
@@ -231,16 +236,20 @@ impl Fold for ProfileWriter {
     }
 
     fn fold(&mut self, block: &Block, batch: &mut StateBatch) -> Result<BlockCounts, FoldError> {
-        if !self.lake.wait_for_room(ROOM_WAIT) {
+        let (lake, phases) = (&self.lake, Arc::clone(&self.phases));
+        if !phases.time(Phase::Room, || lake.wait_for_room(ROOM_WAIT)) {
             let files = self.lake.uncompacted_files();
             let text = format!("waiting for compaction: {files} uncompacted files");
             return Err(FoldError::Transient(text));
         }
+        let began = Instant::now();
         let (identities, mut refused, ticks) = self.identify(block);
         let hashes: Vec<IdHash> = identities.iter().map(|(hash, _)| *hash).collect();
         let mut is_new = Vec::new();
         let log_time_ms = block.append_last_ms();
         self.repeats.admit(&hashes, log_time_ms, &mut is_new)?;
+        phases.add(Phase::Admit, began.elapsed());
+        let began = Instant::now();
         let mut changed = Changed::default();
         let mut stored = 0;
         for ((hash, record), _) in identities.iter().zip(&is_new).filter(|(_, new)| **new) {
@@ -253,10 +262,11 @@ impl Fold for ProfileWriter {
                 Err(Taking::Failed(error)) => return Err(fold_error(error)),
             }
         }
+        phases.add(Phase::Fold, began.elapsed());
         self.append(std::mem::take(&mut changed.onward), &refused)
             .map_err(fold_error)?;
-        self.write_rows(block.name(), &changed)
-            .map_err(fold_error)?;
+        let written = phases.time(Phase::Insert, || self.write_rows(block.name(), &changed));
+        written.map_err(fold_error)?;
         for file in &self.files {
             self.lake.stage(file, batch);
         }
@@ -270,6 +280,10 @@ impl Fold for ProfileWriter {
             ticks,
             ..BlockCounts::default()
         })
+    }
+
+    fn phases(&self) -> Arc<Phases> {
+        Arc::clone(&self.phases)
     }
 
     fn committed(&mut self, _name: &BlockName) {

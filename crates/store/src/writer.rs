@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use fulmar_event::partition_of;
 use fulmar_flow::repeats::{IdHash, Repeats};
-use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, State, StateBatch};
+use fulmar_flow::{
+    Block, BlockCounts, BlockName, Fold, FoldError, Phase, Phases, State, StateBatch,
+};
 use fulmar_log::{Journal, Record, Topic};
 use fulmar_sessions::{LiveView, SessionFold, SessionRules};
 
@@ -77,6 +79,7 @@ pub struct Writer {
     rows: Vec<Rows>,
     /// Files of the block in hand, until its batch is committed.
     files: Vec<LakeFile>,
+    phases: Arc<Phases>,
 }
 
 impl Writer {
@@ -119,6 +122,7 @@ impl Writer {
             journals,
             live: config.live,
             files: Vec::new(),
+            phases: Arc::default(),
         })
     }
 
@@ -224,7 +228,8 @@ impl Fold for Writer {
     }
 
     fn fold(&mut self, block: &Block, batch: &mut StateBatch) -> Result<BlockCounts, FoldError> {
-        if !self.lake.wait_for_room(ROOM_WAIT) {
+        let (lake, phases) = (&self.lake, Arc::clone(&self.phases));
+        if !phases.time(Phase::Room, || lake.wait_for_room(ROOM_WAIT)) {
             let files = self.lake.uncompacted_files();
             let text = format!("waiting for compaction: {files} uncompacted files");
             return Err(FoldError::Transient(text));
@@ -234,12 +239,18 @@ impl Fold for Writer {
         let (repeats, state, lake) = (&mut self.repeats, &*self.state, &self.lake);
         let mut shares = Writer::shares(&mut self.rows, &mut self.shards, block.len());
         let asking = &*repeats;
-        let refused = on_each(&mut shares, |share| share.read(block, asking));
+        let refused = on_each(&mut shares, |share| {
+            phases.time(Phase::Admit, || share.read(block, asking))
+        });
         let mut refused: Vec<_> = refused.into_iter().flatten().collect();
-        Writer::admit(&mut shares, repeats, log_time_ms)?;
+        phases.time(Phase::Admit, || {
+            Writer::admit(&mut shares, repeats, log_time_ms)
+        })?;
         let known = |rows: &Rows| rows.is_new.iter().filter(|is_new| !**is_new).count() as u64;
         let repeated = shares.iter().map(|share| known(share.rows)).sum();
-        let done = on_each(&mut shares, |share| share.finish(block, state, lake));
+        let done = on_each(&mut shares, |share| {
+            share.finish(block, state, lake, &phases)
+        });
         self.files.clear();
         for done in done {
             let Done {
@@ -281,6 +292,10 @@ impl Fold for Writer {
         for sessions in &mut self.shards {
             sessions.committed(self.live.as_deref());
         }
+    }
+
+    fn phases(&self) -> Arc<Phases> {
+        Arc::clone(&self.phases)
     }
 
     fn next_due_ms(&self) -> Option<i64> {

@@ -1,10 +1,10 @@
 //! What an operator asks: one shape for HTTP and for the folder itself.
 
-mod clients;
+pub mod clients;
 pub mod lake;
 mod log;
 mod quarantine;
-mod registry;
+pub mod registry;
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ mod clients;
 mod completions;
 mod config;
 mod drain;
+mod import;
 mod init;
 mod log;
 pub mod output;
@@ -64,6 +65,7 @@ enum Command {
     Projects(registry::ProjectsArgs),
     Keys(registry::KeysArgs),
     Clients(clients::ClientsArgs),
+    Import(import::ImportArgs),
     Agents(registry::AgentsArgs),
     Pki(pki::PkiArgs),
     Config(config::ConfigArgs),
@@ -92,6 +94,7 @@ impl Cli {
             Command::Projects(args) => args.run(),
             Command::Keys(args) => args.run(),
             Command::Clients(args) => args.run(),
+            Command::Import(args) => args.run(),
             Command::Agents(args) => args.run(),
             Command::Pki(args) => args.run(),
             Command::Config(args) => args.run(),

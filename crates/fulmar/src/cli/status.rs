@@ -116,6 +116,7 @@ fn whole_lines(status: &Value) -> Vec<String> {
             rate("logged_per_second"),
             rate("written_per_second")
         ));
+        lines.extend(pace_line(&status["rates"]));
     }
     let disk = &status["disk"];
     lines.push(format!(
@@ -138,6 +139,34 @@ fn whole_lines(status: &Value) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The stage that was busy most over the last seconds, and the others.
+fn pace_line(rates: &Value) -> Option<String> {
+    let slowest = rates["slowest"].as_str()?;
+    let percent = |share: &Value| (share.as_f64().unwrap_or(0.0) * 100.0).round();
+    let others = rates["busy"].as_object()?.iter();
+    let others: Vec<String> = others
+        .filter(|(stage, _)| *stage != slowest)
+        .map(|(stage, share)| format!("{stage} {} %", percent(share)))
+        .collect();
+    let most = percent(&rates["busy"][slowest]);
+    Some(format!(
+        "pace      {slowest} is busiest, {most} % of the time; {}",
+        others.join(", ")
+    ))
+}
+
+/// What a fold's flushes went into.
+fn phases_line(fold: &Value) -> Option<String> {
+    let phases = fold["phases_ns"].as_object()?;
+    let all: f64 = phases.values().filter_map(Value::as_f64).sum();
+    let share = |(name, ns): (&String, &Value)| {
+        let percent = ns.as_f64().unwrap_or(0.0) / all * 100.0;
+        (percent >= 0.5).then(|| format!("{name} {percent:.0} %"))
+    };
+    let shares: Vec<String> = phases.iter().filter_map(share).collect();
+    (all > 0.0).then(|| format!("flushes   {}: {}", word(&fold["name"]), shares.join(", ")))
 }
 
 /// One damaged place, and whether it was given up.
@@ -184,6 +213,7 @@ fn part_lines(status: &Value) -> Vec<String> {
             word(&fold["state"]),
             count(&fold["position"]),
         ));
+        lines.extend(phases_line(fold));
     }
     for topic in status["topics"].as_array().into_iter().flatten() {
         lines.push(format!(

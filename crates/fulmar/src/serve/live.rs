@@ -1,6 +1,6 @@
 //! What the listeners of a running server share.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -64,15 +64,24 @@ pub struct Sample {
     at: Instant,
     logged: u64,
     position: u64,
+    /// Nanoseconds that each of [`STAGES`] was busy since the start.
+    busy_ns: [u64; STAGES.len()],
 }
 
+/// The stages that a record goes through after its door.
+const STAGES: [&str; 4] = ["log", "writer", "profiles", "compaction"];
+
 /// Records a second over the last seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Rates {
     /// Made durable in the log.
     pub logged_per_second: f64,
     /// Given their durable result by the writer.
     pub written_per_second: f64,
+    /// Share of the time that each stage was busy.
+    pub busy: BTreeMap<&'static str, f64>,
+    /// The stage that was busy most.
+    pub slowest: Option<&'static str>,
 }
 
 impl Live {
@@ -111,6 +120,12 @@ impl Live {
             at: Instant::now(),
             logged: self.journal(Topic::Events).end(),
             position: self.writer.position(),
+            busy_ns: [
+                self.journal(Topic::Events).stats().busy_us * 1_000,
+                self.writer.stats().busy_ns,
+                self.profiles.stats().busy_ns,
+                self.desk.lake.stats().merge_busy_ns,
+            ],
         };
         let mut samples = self.samples.lock().expect("no holder panics");
         samples.push_back(sample);
@@ -130,9 +145,18 @@ impl Live {
             return Rates::default();
         }
         let rate = |from: u64, to: u64| to.saturating_sub(from) as f64 / seconds;
+        let busy = |place: usize| rate(first.busy_ns[place], last.busy_ns[place]) / 1e9;
+        let busy: BTreeMap<_, _> = (0..STAGES.len())
+            .map(|place| (STAGES[place], busy(place).min(1.0)))
+            .collect();
+        let slowest = busy.iter().max_by(|a, b| a.1.total_cmp(b.1));
         Rates {
             logged_per_second: rate(first.logged, last.logged),
             written_per_second: rate(first.position, last.position),
+            slowest: slowest
+                .filter(|(_, share)| **share > 0.0)
+                .map(|(stage, _)| *stage),
+            busy,
         }
     }
 }

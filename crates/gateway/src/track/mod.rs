@@ -166,7 +166,7 @@ impl TrackDoor {
         peer: &Peer,
         body_read: &mut bool,
     ) -> Result<Answer, Refusal> {
-        if request.method() != route.method() {
+        if route != Route::NotSupported && request.method() != route.method() {
             return Err(Refusal::Method(route.allowed()));
         }
         match route {
@@ -190,6 +190,7 @@ impl TrackDoor {
                 let (received, reservation) = self.receive(request, peer, body_read).await?;
                 self.import(&received, reservation).await
             }
+            Route::NotSupported => Err(Refusal::NotSupported),
             Route::DeviceId => {
                 let trusted = &self.config.trusted_proxies;
                 let caller = Caller::of(request.headers(), peer.remote.ip(), trusted);

@@ -11,6 +11,9 @@ use crate::events::Fault;
 use crate::events::envelope::EnvelopeFault;
 use crate::http::{Answer, answer, no_store};
 
+/// Where it is said what the doors take.
+const DOCUMENTATION: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/doors.md");
+
 /// Why a whole request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -30,6 +33,7 @@ pub(super) enum Refusal {
     NoSalt,
     NoAgent,
     NotFound,
+    NotSupported,
     Method(&'static str),
 }
 
@@ -64,6 +68,7 @@ impl Refusal {
             Self::NoSalt => (StatusCode::SERVICE_UNAVAILABLE, "no_salt"),
             Self::NoAgent => (StatusCode::BAD_REQUEST, "no_user_agent"),
             Self::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            Self::NotSupported => (StatusCode::NOT_IMPLEMENTED, "not_supported"),
             Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
         }
     }
@@ -87,6 +92,10 @@ impl Refusal {
             Self::NoSalt => "the door has no salt for today yet",
             Self::NoAgent => "the user agent is missing",
             Self::NotFound => "not found",
+            Self::NotSupported => {
+                "OpenPanel's endpoints to read and to manage are not built: POST /v1/query answers \
+                 SQL, and `fulmar clients` and `fulmar projects` manage"
+            }
             Self::Method(_) => "method not allowed",
         };
         fixed.to_owned()
@@ -121,6 +130,9 @@ impl Refusal {
         });
         if let Self::Fault(fault) = self {
             body["field"] = fault.field.clone().into();
+        }
+        if *self == Self::NotSupported {
+            body["documentation"] = DOCUMENTATION.into();
         }
         let mut response = no_store(answer(status, "application/json", body.to_string()));
         let headers = response.headers_mut();

@@ -13,7 +13,12 @@ pub(super) enum Route {
     Legacy(&'static str),
     /// A path of Segment's: one message of this type, or a `batch`.
     Segment(&'static str),
+    /// One of OpenPanel's to read or to manage, by whatever method: not built.
+    NotSupported,
 }
+
+/// How those paths begin.
+const NOT_SUPPORTED: [&str; 5] = ["/export/", "/insights/", "/manage/", "/trpc/", "/misc/"];
 
 impl Route {
     pub(super) fn of(path: &str) -> Option<Self> {
@@ -38,6 +43,7 @@ impl Route {
             "/v1/screen" | "/v1/s" => Self::Segment("screen"),
             "/v1/group" | "/v1/g" => Self::Segment("group"),
             "/v1/alias" | "/v1/a" => Self::Segment("alias"),
+            _ if NOT_SUPPORTED.iter().any(|start| path.starts_with(start)) => Self::NotSupported,
             _ => return None,
         })
     }
@@ -60,6 +66,7 @@ impl Route {
             Self::Segment("group") => "/v1/group",
             Self::Segment("alias") => "/v1/alias",
             Self::Segment(_) => "/v1/batch",
+            Self::NotSupported => "not_supported",
         }
     }
 

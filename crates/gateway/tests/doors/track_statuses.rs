@@ -314,3 +314,32 @@ async fn the_device_of_a_caller_is_told_without_a_session() {
     assert_eq!(silent.status, 400);
     assert_eq!(rig.send(ask(&[])).await.status, 401);
 }
+
+#[tokio::test]
+async fn what_is_not_built_says_so_and_leads_to_what_is() {
+    let rig = TrackRig::start().await;
+    for path in [
+        "/export/events",
+        "/api/insights/shop/live",
+        "/manage/projects",
+        "/trpc/chart",
+    ] {
+        let (status, answer) = rig.post(path, "{}").await;
+        assert_eq!(
+            (status, &answer["code"]),
+            (501, &json!("not_supported")),
+            "{path}"
+        );
+        assert!(
+            answer["documentation"]
+                .as_str()
+                .unwrap()
+                .starts_with("https://"),
+            "{answer}"
+        );
+        assert!(
+            answer["message"].as_str().unwrap().contains("/v1/query"),
+            "{answer}"
+        );
+    }
+}

@@ -1,5 +1,7 @@
 //! The rows of the block in hand.
 
+use std::time::{Duration, Instant};
+
 use fulmar_event::Body;
 use fulmar_flow::repeats::{IdHash, Repeats};
 use fulmar_log::{Record, Records};
@@ -13,6 +15,29 @@ use crate::tables::{
     SessionsBuilder, Table, TableBuilder, Track, project_bot, project_message,
     project_replay_chunk, project_security_event,
 };
+
+/// One event of so many is timed: a clock for each would cost a fiftieth of its time.
+const SAMPLE: u64 = 32;
+
+/// Times of some events of the block in hand.
+#[derive(Default)]
+pub(super) struct Sampled {
+    events: u64,
+    projection: Duration,
+    fold: Duration,
+}
+
+impl Sampled {
+    /// Share of an event's time that its projection takes; the rest is its session's.
+    pub(super) fn share_of_projection(&self) -> f64 {
+        let both = (self.projection + self.fold).as_secs_f64();
+        if both > 0.0 {
+            self.projection.as_secs_f64() / both
+        } else {
+            0.0
+        }
+    }
+}
 
 /// The rows of the block in hand. Memory is kept from block to block.
 #[derive(Default)]
@@ -37,6 +62,7 @@ pub(super) struct Rows {
     /// What goes on to the topic `profiles`.
     pub(super) onward: Records,
     partitions: u16,
+    pub(super) sampled: Sampled,
 }
 
 impl Rows {
@@ -132,7 +158,10 @@ impl Rows {
         let Body::Track(track) = &event.body else {
             return Err(Refusal::no_table());
         };
+        self.sampled.events += 1;
+        let began = (self.sampled.events % SAMPLE == 1).then(Instant::now);
         let checked = Track::check(&event, track, &mut self.properties)?;
+        let projected = began.map(|began| (began.elapsed(), Instant::now()));
         let feed = Feed {
             event: &event,
             track,
@@ -151,6 +180,10 @@ impl Rows {
             starts: false,
         };
         sessions.event(&feed, &mut sink);
+        if let Some((projection, folding)) = projected {
+            self.sampled.projection += projection;
+            self.sampled.fold += folding.elapsed();
+        }
         Ok(())
     }
 

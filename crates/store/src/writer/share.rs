@@ -5,13 +5,15 @@
 //! between. Each worker goes over every record for the log's time, so that sessions end at the
 //! same record however many workers there are (I4).
 
+use std::time::Instant;
+
 use fulmar_flow::repeats::{IdHash, Repeats};
-use fulmar_flow::{Block, State};
+use fulmar_flow::{Block, Phase, Phases, State};
 use fulmar_log::Record;
 use fulmar_sessions::SessionFold;
 
 use super::SESSIONS;
-use super::rows::Rows;
+use super::rows::{Rows, Sampled};
 use crate::error::StoreError;
 use crate::lake::{Lake, LakeFile};
 use crate::refusal::Refusal;
@@ -77,14 +79,28 @@ impl Share<'_> {
         block: &'b Block,
         state: &State,
         lake: &Lake,
+        phases: &Phases,
     ) -> Result<Done<'b>, StoreError> {
         let mut done = Done::default();
+        self.rows.sampled = Sampled::default();
+        let began = Instant::now();
         self.fold_sessions(block, state, &mut done)?;
+        let both = began.elapsed();
+        let projecting = both.mul_f64(self.rows.sampled.share_of_projection());
+        phases.add(Phase::Project, projecting);
+        phases.add(Phase::Fold, both.saturating_sub(projecting));
+        phases.time(Phase::Squash, || {
+            for sessions in &mut *self.shards {
+                self.rows.add_sessions(sessions);
+            }
+        });
         let name = match self.first {
             0 => block.name().to_string(),
             first => format!("{}-{first}", block.name()),
         };
-        self.write_files(&name, lake, &mut done.files)?;
+        phases.time(Phase::Insert, || {
+            self.write_files(&name, lake, &mut done.files)
+        })?;
         Ok(done)
     }
 
@@ -116,9 +132,6 @@ impl Share<'_> {
                 self.rows.is_new[place] = false;
                 done.refused.push((record, refusal));
             }
-        }
-        for sessions in &mut *self.shards {
-            self.rows.add_sessions(sessions);
         }
         Ok(())
     }

@@ -63,11 +63,27 @@ pub fn families(live: &Live) -> Vec<Family> {
             each(|stats| stats.retries),
         ),
         Family::counters(
+            "fulmar_fold_phase_seconds",
+            "Time of a fold's flushes by phase, summed over its workers",
+            folds.iter().flat_map(phases).collect(),
+        ),
+        Family::counters(
             "fulmar_stage_seconds",
             "Time of a stage by what it did",
             stages,
         ),
     ]
+}
+
+fn phases(stats: &FoldStats) -> Vec<(Labels, f64)> {
+    let row = |(phase, ns): (&&'static str, &u64)| {
+        let labels = vec![
+            ("fold", stats.name.to_owned()),
+            ("phase", (*phase).to_owned()),
+        ];
+        (labels, *ns as f64 / 1e9)
+    };
+    stats.phases_ns.iter().map(row).collect()
 }
 
 fn stages(live: &Live, folds: &[FoldStats]) -> Vec<(Labels, f64)> {
