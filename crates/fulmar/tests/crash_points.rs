@@ -233,8 +233,8 @@ fn die_with_sessions_open(call: u64, power_loss: bool) {
         "call {call}"
     );
     // A server's event that finds its profile's session open is in it, too.
-    let own = "select device_id, list(n order by first) as counts from (select device_id, \
-        session_id, count(*) n, min(created_at) first from events where name = 'seen' \
+    let own = "select device_id, list(n order by began) as counts from (select device_id, \
+        session_id, count(*) n, min(created_at) began from events where name = 'seen' \
         group by 1, 2) group by 1 having counts != [3, 2]";
     assert_eq!(rows(own), "[]", "call {call}");
     let devices = "select count(distinct device_id) n, count(*) s from sessions_latest";
