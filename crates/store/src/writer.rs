@@ -20,7 +20,7 @@ use crate::error::StoreError;
 use crate::lake::{Lake, LakeFile};
 use crate::refusal::{Refusal, append_refused, fold_error};
 use rows::Rows;
-use share::{Done, Share, shard_of};
+use share::{Share, shard_of};
 
 mod rows;
 mod session_sink;
@@ -253,16 +253,18 @@ impl Fold for Writer {
         });
         self.files.clear();
         for done in done {
-            let Done {
-                files,
-                refused: late,
-                withdrawn,
-            } = done.map_err(fold_error)?;
-            self.files.extend(files);
-            refused.extend(late);
-            withdrawn
+            let done = done.map_err(fold_error)?;
+            self.files.extend(done.files);
+            refused.extend(done.refused);
+            done.withdrawn
                 .into_iter()
                 .for_each(|hash| repeats.withdraw(hash));
+            for (device, value) in done.devices {
+                match value {
+                    Some(value) => batch.put(SESSIONS, device, value),
+                    None => batch.delete(SESSIONS, device),
+                }
+            }
         }
         refused.sort_by_key(|(record, _)| record.offset);
         self.append(&refused).map_err(fold_error)?;
@@ -270,12 +272,6 @@ impl Fold for Writer {
             self.lake.stage(file, batch);
         }
         self.repeats.stage(block.name(), log_time_ms, batch)?;
-        for sessions in &self.shards {
-            sessions.changes(|key, value| match value {
-                Some(value) => batch.put(SESSIONS, key, value),
-                None => batch.delete(SESSIONS, key),
-            });
-        }
         let stored = |rows: &Rows| rows.is_new.iter().filter(|is_new| **is_new).count() as u64;
         Ok(BlockCounts {
             stored: self.rows.iter().map(stored).sum(),

@@ -36,6 +36,8 @@ pub(super) struct Done<'b> {
     pub(super) refused: Vec<(Record<'b>, Refusal)>,
     /// Identities that were new and whose records can't be stored.
     pub(super) withdrawn: Vec<IdHash>,
+    /// What becomes of devices in the state: key, and value or none to delete.
+    pub(super) devices: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
 /// The shard of a partition.
@@ -92,6 +94,10 @@ impl Share<'_> {
         phases.time(Phase::Squash, || {
             for sessions in &mut *self.shards {
                 self.rows.add_sessions(sessions);
+                sessions.changes(|key, value| {
+                    let value = value.map(<[u8]>::to_vec);
+                    done.devices.push((key.to_vec(), value));
+                });
             }
         });
         let name = match self.first {
