@@ -10,6 +10,8 @@ pub enum Door {
     Agents,
     /// HTTP(S) with a bearer key, NDJSON, a verdict per event.
     Events,
+    /// The SDKs' door, as one of their clients: rows or items, a verdict each.
+    Track,
 }
 
 impl Door {
@@ -18,6 +20,7 @@ impl Door {
         match self {
             Door::Agents => "agents",
             Door::Events => "events",
+            Door::Track => "track",
         }
     }
 }
@@ -81,9 +84,9 @@ pub struct CertificateFiles {
 pub struct Credentials {
     /// For the agents door.
     pub certificate: Option<CertificateFiles>,
-    /// For the events door: the bearer key itself.
+    /// For the events door: the bearer key itself. For the SDKs' door: `ID:SECRET` of a client.
     pub api_key: Option<String>,
-    /// For the events door over TLS: PEM authorities of the server.
+    /// For either of them over TLS: PEM authorities of the server.
     pub authorities: Option<PathBuf>,
 }
 

@@ -6,6 +6,7 @@ pub mod sshd;
 pub mod stamp;
 
 mod message;
+mod product_event;
 mod security_event;
 
 use std::borrow::Cow;
@@ -48,9 +49,10 @@ impl Parser {
     /// `None` when the door does not take the format.
     pub fn new(door: Door, format: Format, zone: TimeZone) -> Option<Parser> {
         let kind = match (door, format) {
+            (Door::Track, Format::Sshd) => return None,
             (_, Format::Sshd) => Kind::Sshd(SshdParser::new(zone)),
-            (Door::Events, Format::Combined) => Kind::Combined,
-            (Door::Events, Format::Ndjson) => Kind::Ndjson,
+            (Door::Events | Door::Track, Format::Combined) => Kind::Combined,
+            (Door::Events | Door::Track, Format::Ndjson) => Kind::Ndjson,
             (Door::Agents, _) => return None,
         };
         Some(Parser { door, kind })
@@ -69,14 +71,17 @@ impl Parser {
                 };
                 match self.door {
                     Door::Agents => security_event::append(&line, &text, place, out),
-                    Door::Events => message::append_sshd(&line, &text, place, out),
+                    Door::Events | Door::Track => message::append_sshd(&line, &text, place, out),
                 }
             }
             Kind::Combined => {
                 let Some(line) = combined::parse(&text) else {
                     return;
                 };
-                message::append_access(&line, place, out);
+                match self.door {
+                    Door::Track => product_event::append_view(&line, place, out),
+                    Door::Agents | Door::Events => message::append_access(&line, place, out),
+                }
             }
             Kind::Ndjson => {
                 let Some(line) = ndjson::parse(&text) else {

@@ -21,7 +21,7 @@ use crate::door::http::Client;
 use crate::door::{Seen, tls};
 use crate::error::SendError;
 use crate::identity;
-use crate::options::{Door, SendOptions, Source, Summary};
+use crate::options::{Door, Format, SendOptions, Source, Summary};
 use crate::parse::Parser;
 use crate::place;
 use crate::progress::Progress;
@@ -235,11 +235,18 @@ fn door(options: &SendOptions) -> Result<(AnyDoor, Seen), SendError> {
             fallback.source = named.or(fallback.source);
             Ok((AnyDoor::Agents(AgentsDoor::new(client, files)), fallback))
         }
-        Door::Events => {
+        Door::Events | Door::Track => {
             let Some(key) = &credentials.api_key else {
-                return Err(SendError::Usage("the events door needs a key".to_owned()));
+                let door = options.door.as_str();
+                return Err(SendError::Usage(format!("the {door} door needs a key")));
             };
-            let mut authorization = HeaderValue::try_from(format!("Bearer {}", key.trim()))
+            let key = key.trim();
+            let (path, value) = match (options.door, options.format) {
+                (Door::Track, Format::Combined) => ("/import/events", basic(key)),
+                (Door::Track, _) => ("/track/batch", basic(key)),
+                _ => ("/v1/events", format!("Bearer {key}")),
+            };
+            let mut authorization = HeaderValue::try_from(value)
                 .map_err(|_| SendError::Usage("the key holds control characters".to_owned()))?;
             authorization.set_sensitive(true);
             if let Some(authorities) = &credentials.authorities {
@@ -247,11 +254,18 @@ fn door(options: &SendOptions) -> Result<(AnyDoor, Seen), SendError> {
             }
             let authorities = credentials.authorities.clone();
             Ok((
-                AnyDoor::Events(EventsDoor::new(client, authorization, authorities)),
+                AnyDoor::Events(EventsDoor::new(client, path, authorization, authorities)),
                 fallback,
             ))
         }
     }
+}
+
+/// A client's id and secret, as RFC 7617 has them.
+fn basic(key: &str) -> String {
+    use base64::Engine as _;
+    let encoded = base64::engine::general_purpose::STANDARD.encode(key);
+    format!("Basic {encoded}")
 }
 
 /// Followed sources are read side by side, others one after the other.

@@ -327,3 +327,90 @@ fn an_export_of_openpanel_keeps_its_clients_and_is_imported_once() {
     let listed = folder.json(&["projects", "list", "--json"]);
     assert!(!listed.to_string().contains("other"), "{listed}");
 }
+
+/// What a 30-minute gap per device makes of an access log, worked out from its text alone: by
+/// address and agent, how many events each session has.
+fn sessions_of(log: &str) -> Vec<usize> {
+    let month = |name: &str| {
+        let names = "JanFebMarAprMayJunJulAugSepOctNovDec";
+        names.find(name).unwrap() / 3 + 1
+    };
+    let mut times: std::collections::BTreeMap<_, Vec<i64>> = Default::default();
+    for line in log.lines() {
+        // Quotes that a client typed are escaped.
+        let line = line.replace("\\\"", "'");
+        let quoted: Vec<&str> = line.split('"').collect();
+        if quoted.len() != 7 {
+            continue;
+        }
+        let (address, rest) = line.split_once(' ').unwrap();
+        let (_, stamp) = rest.split_once(" [").unwrap();
+        // 17/May/2015:10:05:03 +0000
+        let time = format!(
+            "{}-{:02}-{}T{}Z",
+            &stamp[7..11],
+            month(&stamp[3..6]),
+            &stamp[0..2],
+            &stamp[12..20]
+        );
+        let second = time.parse::<jiff::Timestamp>().unwrap().as_second();
+        let device = (address.to_owned(), quoted[5].to_owned());
+        times.entry(device).or_default().push(second);
+    }
+    let mut counts = Vec::new();
+    for mut of_device in times.into_values() {
+        of_device.sort_unstable();
+        let gap = |pair: &[i64]| pair[1] - pair[0] > 30 * 60;
+        let cuts = of_device
+            .windows(2)
+            .enumerate()
+            .filter(|(_, pair)| gap(pair));
+        let ends = cuts.map(|(at, _)| at + 1).chain([of_device.len()]);
+        let mut start = 0;
+        for end in ends {
+            counts.push(end - start);
+            start = end;
+        }
+    }
+    counts.sort_unstable();
+    counts
+}
+
+#[test]
+fn an_access_log_becomes_views_and_the_sessions_that_its_gaps_demand() {
+    let path = std::env::var("FULMAR_ACCESS_LOG").unwrap_or_else(|_| Folder::sample("access.log"));
+    let log = std::fs::read_to_string(&path).unwrap();
+    let folder = Folder::new();
+    let running = folder.serve(&[]);
+    let made = folder.json(&["clients", "create", "logs", "--kind", "root"]);
+    let client = made["client"].as_str().unwrap();
+    let send = [
+        "send", "--door", "track", "--format", "combined", "--client",
+        client, // Retention goes by the wall clock, and the log grows old.
+        "--rebase", "--quiet", &path,
+    ];
+    folder.done(&send);
+    // Again from its start: each line is stored once.
+    let spool = folder.path("another").display().to_string();
+    folder.done(&[&send[..], &["--spool", &spool]].concat());
+    folder.done(&["drain"]);
+    let views = rows(
+        &folder,
+        "select count(*) n from events where name = 'screen_view'",
+    );
+    let counted = rows(
+        &folder,
+        "select screen_view_count as n from sessions_latest order by 1",
+    );
+    let expected = sessions_of(&log);
+    assert_eq!(views, json!([{ "n": expected.iter().sum::<usize>() }]));
+    let counts: Vec<usize> = counted
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["n"].as_u64().unwrap() as usize)
+        .collect();
+    assert_eq!(counts, expected);
+    assert_eq!(folder.json(&["verify", "--json"])["verdict"], "ok");
+    assert_eq!(running.stop().code(), Some(0));
+}

@@ -41,7 +41,7 @@ fn read_folder(dir: &Path, door: Door) -> Result<String, String> {
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     let name = match door {
         Door::Agents => "agents",
-        Door::Events => "public",
+        Door::Events | Door::Track => "public",
     };
     let found = json.get(name).and_then(|value| value.as_str());
     found

@@ -9,6 +9,9 @@ use crate::id::event_id;
 use crate::item::Item;
 use crate::options::CertificateFiles;
 
+/// Where batches go.
+const PATH: &str = "/v1/events";
+
 /// What the door is asked to take.
 const CONTENT_TYPE: &str = "application/x-protobuf";
 
@@ -35,7 +38,11 @@ impl AgentsDoor {
         }
         let body = Bytes::from(batch.into_bytes());
         let config = || tls::agent_config(&self.certificate).map_err(|e| e.to_string());
-        match self.client.post(body, CONTENT_TYPE, None, config).await {
+        match self
+            .client
+            .post((PATH, CONTENT_TYPE), body, None, config)
+            .await
+        {
             Ok(answer) => judge(&answer, items.len()),
             Err(why) => Verdict::Later { after: None, why },
         }

@@ -1,4 +1,4 @@
-//! The events door: NDJSON with a bearer key, a verdict per event.
+//! The events door and the SDKs' door: NDJSON with a key, a verdict per event.
 
 use bytes::Bytes;
 use hyper::header::HeaderValue;
@@ -14,6 +14,7 @@ const CONTENT_TYPE: &str = "application/x-ndjson";
 /// A client of the events door.
 pub struct EventsDoor {
     client: Client,
+    path: &'static str,
     authorization: HeaderValue,
     authorities: Option<std::path::PathBuf>,
 }
@@ -35,18 +36,22 @@ struct Event {
     field: Option<String>,
     #[serde(default)]
     detail: Option<String>,
+    #[serde(default)]
+    dropped: Option<String>,
 }
 
 impl EventsDoor {
-    /// A door that is asked with `authorization`; `authorities` are the
-    /// server's over TLS.
+    /// A door at `path` that is asked with `authorization`; `authorities` are
+    /// the server's over TLS.
     pub fn new(
         client: Client,
+        path: &'static str,
         authorization: HeaderValue,
         authorities: Option<std::path::PathBuf>,
     ) -> EventsDoor {
         EventsDoor {
             client,
+            path,
             authorization,
             authorities,
         }
@@ -67,7 +72,12 @@ impl EventsDoor {
         let authorization = Some(&self.authorization);
         match self
             .client
-            .post(Bytes::from(body), CONTENT_TYPE, authorization, config)
+            .post(
+                (self.path, CONTENT_TYPE),
+                Bytes::from(body),
+                authorization,
+                config,
+            )
             .await
         {
             Ok(answer) => judge(&answer, items),
@@ -114,6 +124,8 @@ fn verdicts(answer: &Answer, body: Body, items: &[Item]) -> Verdict {
             "accepted" => Single::Accepted { id },
             "duplicate" => Single::Duplicate { id },
             "refused" => refused(&event),
+            // Left out for good, by a rule of the project.
+            "dropped" => dropped(&event),
             _ => Single::Again,
         };
     }
@@ -124,6 +136,14 @@ fn verdicts(answer: &Answer, body: Body, items: &[Item]) -> Verdict {
         };
     }
     Verdict::Each(answer.seen.clone(), singles)
+}
+
+fn dropped(event: &Event) -> Single {
+    let rule = event.dropped.as_deref().unwrap_or("a rule of the project");
+    Single::Refused {
+        why: format!("dropped: {rule}"),
+        window: false,
+    }
 }
 
 fn refused(event: &Event) -> Single {
@@ -142,7 +162,7 @@ fn refused(event: &Event) -> Single {
 fn problem(answer: &Answer) -> String {
     let json: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let mut why = format!("status {}", answer.status);
-    for name in ["code", "title", "detail"] {
+    for name in ["code", "title", "detail", "message"] {
         if let Some(text) = json.get(name).and_then(|value| value.as_str()) {
             why = format!("{why}: {text}");
         }

@@ -61,13 +61,13 @@ impl Client {
         }
     }
 
-    /// Posts `body` to `/v1/events`. `tls` is asked for at each connection.
+    /// Posts `body` to a path. `tls` is asked for at each connection.
     /// The error is in words, as it is only ever retried; after one the next
     /// request looks the address up again.
     pub async fn post(
         &mut self,
+        (path, content_type): (&'static str, &'static str),
         body: Bytes,
-        content_type: &'static str,
         authorization: Option<&HeaderValue>,
         tls: impl Fn() -> Result<ClientConfig, String>,
     ) -> Result<Answer, String> {
@@ -79,7 +79,7 @@ impl Client {
             .ready()
             .await
             .map_err(|e| format!("connection to {authority}: {e}"))?;
-        let mut request = Request::post("/v1/events")
+        let mut request = Request::post(path)
             .header(HOST, &authority)
             .header(CONTENT_TYPE, content_type);
         if let Some(value) = authorization {

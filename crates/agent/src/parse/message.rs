@@ -116,13 +116,13 @@ impl Envelope<'_> {
 }
 
 /// A JSON object being written.
-struct Object {
+pub(super) struct Object {
     out: Vec<u8>,
     first: bool,
 }
 
 impl Object {
-    fn new(mut out: Vec<u8>) -> Object {
+    pub(super) fn new(mut out: Vec<u8>) -> Object {
         out.push(b'{');
         Object { out, first: true }
     }
@@ -137,24 +137,24 @@ impl Object {
         self.out.extend_from_slice(b"\":");
     }
 
-    fn text(&mut self, name: &str, value: Option<&str>) {
+    pub(super) fn text(&mut self, name: &str, value: Option<&str>) {
         self.name(name);
         serde_json::to_writer(&mut self.out, &value).expect("text into memory is always written");
     }
 
-    fn number(&mut self, name: &str, value: Option<u64>) {
+    pub(super) fn number(&mut self, name: &str, value: Option<u64>) {
         self.name(name);
         serde_json::to_writer(&mut self.out, &value).expect("a number is always written");
     }
 
-    fn object(&mut self, name: &str, write: impl FnOnce(&mut Object)) {
+    pub(super) fn object(&mut self, name: &str, write: impl FnOnce(&mut Object)) {
         self.name(name);
         let mut inner = Object::new(std::mem::take(&mut self.out));
         write(&mut inner);
         self.out = inner.end();
     }
 
-    fn end(mut self) -> Vec<u8> {
+    pub(super) fn end(mut self) -> Vec<u8> {
         self.out.push(b'}');
         self.out
     }

@@ -146,6 +146,7 @@ impl FakeDoor {
             Door::Agents => self.take_batch(body),
             Door::Events if key.as_deref() != Some("Bearer good") => say(401, Vec::new()),
             Door::Events => self.take_lines(body),
+            Door::Track => say(404, Vec::new()),
         }
     }
 

@@ -18,14 +18,15 @@ use crate::place::DataArg;
     fulmar send --door agents --format sshd --rebase samples/sshd.log\n  \
     fulmar send --door agents --format sshd --follow /var/log/auth.log\n  \
     fulmar send --door events --format combined --receipts receipts.ndjson access.log\n  \
-    producer | fulmar send --door events --format ndjson -\n\n\
+    producer | fulmar send --door events --format ndjson -\n  \
+    fulmar send --door track --format combined --client ID access.log   # views, sessions\n\n\
     Sending a file twice stores each line once. Without --rebase the agents door admits lines of\n\
     the last 168 hours only. Exit code 2: done, but some lines were refused.")]
 pub struct SendArgs {
     /// File to send; `-` is standard input. Several are sent in order.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The door: agents (mutual TLS) or events (HTTP with an API key).
+    /// The door: agents (mutual TLS), events (HTTP with an API key), or track (a client of SDKs).
     #[arg(long, value_enum)]
     door: Door,
     /// How lines are read.
@@ -56,6 +57,12 @@ pub struct SendArgs {
     /// File that holds the API key; default keys/ingest.key of the data folder, or FULMAR_KEY.
     #[arg(long, value_name = "FILE", env = "FULMAR_KEY_FILE")]
     key_file: Option<PathBuf>,
+    /// For the track door: id of a client; an access log takes one of kind read or root.
+    #[arg(long, value_name = "ID", env = "FULMAR_CLIENT")]
+    client: Option<String>,
+    /// File with that client's secret; default keys/client-ID.key of the data folder.
+    #[arg(long, value_name = "FILE", requires = "client")]
+    client_secret_file: Option<PathBuf>,
     /// Keep reading as the files grow, over rotation and truncation.
     #[arg(long)]
     follow: bool,
@@ -86,6 +93,7 @@ pub struct SendArgs {
 enum Door {
     Agents,
     Events,
+    Track,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -117,6 +125,7 @@ impl SendArgs {
         let door = match self.door {
             Door::Agents => fulmar_agent::Door::Agents,
             Door::Events => fulmar_agent::Door::Events,
+            Door::Track => fulmar_agent::Door::Track,
         };
         let format = match self.format {
             Format::Sshd => fulmar_agent::Format::Sshd,
@@ -131,6 +140,7 @@ impl SendArgs {
         options.credentials = match self.door {
             Door::Agents => self.agents_credentials()?,
             Door::Events => self.events_credentials()?,
+            Door::Track => self.track_credentials()?,
         };
         options.sources = self.files.iter().map(|path| source(path)).collect();
         options.source_name.clone_from(&self.source);
@@ -201,6 +211,29 @@ impl SendArgs {
         Ok(Credentials {
             api_key: Some(api_key),
             authorities,
+            ..Credentials::default()
+        })
+    }
+
+    fn track_credentials(&self) -> Result<Credentials, Failure> {
+        let Some(client) = &self.client else {
+            return Err(Failure::usage(
+                "the track door needs --client: `fulmar clients create NAME --kind root` makes one",
+            ));
+        };
+        let file = match &self.client_secret_file {
+            Some(file) => file.clone(),
+            None if self.server.is_some() => {
+                return Err(Failure::usage("with --server, give --client-secret-file"));
+            }
+            None => {
+                self.need_folder()?;
+                self.data.dir().keys().join(format!("client-{client}.key"))
+            }
+        };
+        Ok(Credentials {
+            api_key: Some(format!("{client}:{}", keys::read_file(&file)?)),
+            authorities: self.ca.clone(),
             ..Credentials::default()
         })
     }
