@@ -4,6 +4,7 @@ pub mod allocation;
 mod error;
 pub mod hotpath;
 pub mod ingest;
+mod latency;
 pub mod null_server;
 pub mod replay;
 pub mod report;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::latency::Latency;
 use crate::report::Pace;
 
 /// The figures of one measurement.
@@ -48,15 +49,4 @@ pub struct Measured {
     pub pace: Option<Pace>,
     /// The first error.
     pub first_error: Option<String>,
-}
-
-/// Latencies in ms.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Latency {
-    /// 50th percentile.
-    pub p50: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// The longest.
-    pub max: f64,
 }

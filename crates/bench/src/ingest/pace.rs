@@ -83,7 +83,7 @@ fn grows(measured: &Measured) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::measured::Latency;
+    use crate::latency::Latency;
 
     fn measured(server_cpu_ns: f64, generator_share: f64, lag_records: &[u64]) -> Measured {
         Measured {

@@ -10,10 +10,11 @@ use fulmar_event::Timestamp;
 use super::batch::Template;
 use super::connection::Dialer;
 use super::load::{Load, Outcome, drive};
-use super::measured::{Latency, Measured};
+use super::measured::Measured;
 use super::reconcile::{Reconciled, Reconciler, reconcile};
 use super::{IngestOptions, Target};
 use crate::BenchError;
+use crate::latency::Latency;
 use crate::null_server::Mode;
 use crate::server::child::{self, ChildServer};
 use crate::server::folder::Folder;
@@ -198,16 +199,11 @@ impl<'a> Bench<'a> {
         let own_ns = child::own_cpu_ns() - before.own_cpu_ns;
         let server_ns = server.map(|server| server.cpu_ns() - before.server_cpu_ns);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let ms = |us: u64| us as f64 / 1_000.0;
         Measured {
             phase,
             answered_events_per_second: events / seconds,
             stored_events_per_second: None,
-            answer_ms: Latency {
-                p50: ms(outcome.latency_us.value_at_quantile(0.50)),
-                p99: ms(outcome.latency_us.value_at_quantile(0.99)),
-                max: ms(outcome.latency_us.max()),
-            },
+            answer_ms: Latency::of(&outcome.latency_us),
             server_cpu_ns_per_event: server_ns.map(|ns| ns as f64 / events.max(1.0)),
             server_cpu_ns_per_stored_event: None,
             server_resident_bytes_max: server.map(ChildServer::resident_bytes),

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::load::Outcome;
 use super::stages::Stage;
+use crate::latency::Latency;
 use crate::report::Pace;
 
 /// The figures of one measurement.
@@ -51,17 +52,6 @@ pub struct Measured {
     pub first_error: Option<String>,
 }
 
-/// Latencies in ms.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Latency {
-    /// 50th percentile.
-    pub p50: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// The longest.
-    pub max: f64,
-}
-
 /// The folds alone, one after another's block on one thread, over the log of the whole.
 #[derive(Clone, Debug, Serialize)]
 pub struct FoldAlone {
@@ -76,20 +66,12 @@ impl Measured {
     pub fn of(phase: &'static str, outcome: &Outcome, generator_cpu_ns: u64) -> Measured {
         let seconds = outcome.elapsed.as_secs_f64().max(0.001);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let latency = |histogram: &hdrhistogram::Histogram<u64>| {
-            let ms = |us: u64| us as f64 / 1_000.0;
-            Latency {
-                p50: ms(histogram.value_at_quantile(0.50)),
-                p99: ms(histogram.value_at_quantile(0.99)),
-                max: ms(histogram.max()),
-            }
-        };
         Measured {
             phase,
             start_seconds: None,
             answered_events_per_second: outcome.events as f64 / seconds,
-            answer_ms: latency(&outcome.latency_us),
-            others_answer_ms: latency(&outcome.others_latency_us),
+            answer_ms: Latency::of(&outcome.latency_us),
+            others_answer_ms: Latency::of(&outcome.others_latency_us),
             answered_seconds: seconds,
             stored_seconds: None,
             settled_seconds: None,

@@ -121,7 +121,7 @@ fn round_json(round: &Round) -> Value {
 
 fn latency(
     rounds: &[&Measured],
-    of: impl Fn(&Measured) -> super::measured::Latency,
+    of: impl Fn(&Measured) -> crate::latency::Latency,
 ) -> Option<Metric> {
     Some(Metric::Latency {
         p50: Spread::of(rounds.iter().map(|m| of(m).p50))?,

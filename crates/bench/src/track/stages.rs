@@ -87,12 +87,12 @@ pub fn stages(span: &Span<'_>) -> Vec<Stage> {
 pub fn pace(stages: &[Stage], cores: (f64, f64)) -> Pace {
     let full = |stage: &&Stage| stage.utilisation >= FULL;
     // Compaction holds nobody up before its bound, at which the writer waits.
-    let threads = stages
-        .iter()
-        .filter(|stage| !matches!(stage.stage, "processor" | "compaction"));
+    let sets_a_pace = |stage: &&Stage| stage.stage != "compaction" && full(stage);
+    let is_thread = |stage: &&Stage| stage.stage != "processor";
     let lowest = |a: &&Stage, b: &&Stage| a.utilisation.total_cmp(&b.utilisation);
-    let thread = threads.filter(full).max_by(lowest);
-    let found = thread.or_else(|| stages.iter().filter(full).max_by(lowest));
+    let candidates = || stages.iter().filter(sets_a_pace);
+    let thread = candidates().filter(is_thread).max_by(lowest);
+    let found = thread.or_else(|| candidates().max_by(lowest));
     let shares: Vec<String> = stages
         .iter()
         .map(|stage| format!("{} {:.0} %", stage.stage, stage.utilisation * 100.0))
