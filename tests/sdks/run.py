@@ -1,10 +1,11 @@
 """Runs published SDKs against a running server, and looks for what they sent.
 
-    python3 tests/sdks/run.py PROGRAM MODULES
+    python3 tests/sdks/run.py PROGRAM MODULES [CHROMIUM]
 
 Starts PROGRAM (fulmar) over a new folder and runs against it, with nothing changed but the
-host: @openpanel/sdk and @segment/analytics-node out of MODULES/node_modules, and the Python
-packages `openpanel` and `segment-analytics-python` of the interpreter that runs this.
+host: @openpanel/sdk and @segment/analytics-node out of MODULES/node_modules, the Python
+packages `openpanel` and `segment-analytics-python` of the interpreter that runs this, and in
+the browser CHROMIUM, where one is given, @openpanel/web.
 """
 
 import json
@@ -64,10 +65,11 @@ class Server:
             sys.exit("the server did not stop cleanly")
 
 
-def run_node(server, modules, script):
+def run_node(server, modules, script, **more):
     environment = dict(
         os.environ, MODULES=modules, URL=server.url, CLIENT=server.client, SECRET=server.secret
     )
+    environment.update(more)
     done = subprocess.run(
         ["node", HERE / script], env=environment, capture_output=True, text=True, timeout=60
     )
@@ -107,6 +109,48 @@ def segment_js(server, modules):
         "@segment/analytics-node, profile",
         "select first_name, email, groups[1] as org from profiles_latest where id = 'node-1'",
         [{"first_name": "Grace Hopper", "email": "grace@shop.example", "org": "org_2"}],
+    )
+
+
+def openpanel_web(server, modules, chromium):
+    # A browser shows no secret: its origin lets it in.
+    made = json.loads(server.run("clients", "create", "web", "--cors", "http://localhost:*"))
+    server.run("projects", "set", "--allow-unsafe-revenue", "true")
+    sent = run_node(server, modules, "web.mjs", CLIENT=made["client"], CHROMIUM=chromium)
+    refused = [one for one in sent if one["status"] != 200]
+    if refused:
+        sys.exit(f"@openpanel/web: {refused}")
+    server.expect(
+        "@openpanel/web",
+        "select name, path, properties['plan'] as plan, revenue, browser, os, device from events"
+        " where sdk_name = 'web' and name != 'session_start' order by created_at, event_id",
+        [
+            {"name": name, "path": path, "plan": plan, "revenue": revenue}
+            | {"browser": "Chrome", "os": "Linux", "device": "desktop"}
+            for name, path, plan, revenue in [
+                ("screen_view", "/", None, 0),
+                ("screen_view", "/pricing", None, 0),
+                # What attributes and links cause, the tracker sends without a path.
+                ("buy", "", "pro", 0),
+                ("link_out", "", None, 0),
+                ("revenue", "/pricing", "pro", 1999),
+            ]
+        ],
+    )
+    server.expect(
+        "@openpanel/web, session",
+        "select profile_id, entry_path, exit_path, screen_view_count as views, revenue,"
+        " utm_source, (select count(*) > 0 from session_replay_chunks c where c.session_id = s.id)"
+        " as recorded from sessions_latest s where device = 'desktop'",
+        [
+            {"profile_id": "web-1", "entry_path": "/", "exit_path": "/pricing", "views": 2}
+            | {"revenue": 1999.0, "utm_source": "news", "recorded": True}
+        ],
+    )
+    server.expect(
+        "@openpanel/web, profile",
+        "select first_name from profiles_latest where id = 'web-1'",
+        [{"first_name": "Mary"}],
     )
 
 
@@ -151,7 +195,7 @@ def segment_python(server):
     )
 
 
-def main(program, modules):
+def main(program, modules, chromium=None):
     with tempfile.TemporaryDirectory() as folder:
         server = Server(program, pathlib.Path(folder))
         try:
@@ -159,6 +203,8 @@ def main(program, modules):
             segment_js(server, modules)
             openpanel_python(server)
             segment_python(server)
+            if chromium:
+                openpanel_web(server, modules, chromium)
             verdict = json.loads(server.run("verify", "--json"))["verdict"]
             if verdict != "ok":
                 sys.exit(f"verify: {verdict}")
@@ -167,4 +213,4 @@ def main(program, modules):
 
 
 if __name__ == "__main__":
-    main(str(pathlib.Path(sys.argv[1]).resolve()), str(pathlib.Path(sys.argv[2]).resolve()))
+    main(*(str(pathlib.Path(path).resolve()) for path in sys.argv[1:]))

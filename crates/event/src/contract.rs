@@ -324,6 +324,8 @@ impl ProfileView<'_> {
         ensure(change.is_some(), "profile.change", Reason::NotAChange)?;
         let (id, field) = match change {
             Some(ProfileChange::Group) => (self.group_id, "profile.group_id"),
+            // Without a profile the whole project is meant.
+            Some(ProfileChange::Forget) => return Ok(()),
             _ => (self.profile_id, "profile.profile_id"),
         };
         ensure(!id.is_empty(), field, Reason::Required)

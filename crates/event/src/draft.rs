@@ -174,6 +174,9 @@ pub enum ProfileChange {
     SessionStart = 6,
     /// A session of the profile ended; written by the session fold.
     SessionEnd = 7,
+    /// What came before of the profile, or of the whole project where none is named, is to be
+    /// forgotten; written for an operator, and by folds that pass it on.
+    Forget = 8,
 }
 
 impl ProfileChange {
@@ -187,6 +190,7 @@ impl ProfileChange {
             Self::Alias,
             Self::SessionStart,
             Self::SessionEnd,
+            Self::Forget,
         ]
         .into_iter()
         .find(|change| *change as i32 == number)

@@ -12,7 +12,8 @@ use crate::state::{State, StateBatch};
 pub struct Ledger {
     /// Records that the log took: its end, without the ticks (F2).
     pub logged: u64,
-    /// Rows in tables, also those that retention has removed since.
+    /// Rows in tables, also those that retention or a deletion has removed since; in `profiles`,
+    /// changes that were applied.
     pub stored: u64,
     /// Repeats: dropped by the index, or removed by compaction.
     pub repeats: u64,

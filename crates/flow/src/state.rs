@@ -68,6 +68,16 @@ impl State {
         self.opened()?.get(keyspace, key)
     }
 
+    /// The keys in `keyspace` that begin with `prefix`, in order.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn keys(&self, keyspace: &str, prefix: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let opened = self.opened()?;
+        let guards = opened.keyspace(keyspace)?.prefix(prefix);
+        guards.map(|guard| Ok(guard.key()?.to_vec())).collect()
+    }
+
     /// All entries of `keyspace` whose key begins with `prefix`, in key order.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_flow::FoldHandle;
 use fulmar_store::query::{
-    QueryError, QueryFormat, QueryLimits, QueryRequest, QueryRunner, QueryTable,
+    QueryError, QueryFormat, QueryLimits, QueryRequest, QueryRunner, QueryTable, QueryView,
 };
 use fulmar_store::{Lake, Table};
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,34 @@ use crate::config::Config;
 
 /// How long a query waits until what was durable at its start is stored.
 pub const CUT_WAIT: Duration = Duration::from_secs(5);
+
+/// What dashboards ask of `events` again and again.
+const SUMMARIES: [(&str, QueryView); 3] = [
+    (
+        "events_per_minute",
+        QueryView {
+            of: "events",
+            sql: "SELECT project_id, date_trunc('minute', created_at) AS minute, \
+                  count(*) AS events FROM events GROUP BY ALL",
+        },
+    ),
+    (
+        "event_names",
+        QueryView {
+            of: "events",
+            sql: "SELECT project_id, name, count(*) AS events, min(created_at) AS first_seen, \
+                  max(created_at) AS last_seen FROM events GROUP BY ALL",
+        },
+    ),
+    (
+        "daily_visitors",
+        QueryView {
+            of: "events",
+            sql: "SELECT project_id, CAST(created_at AS DATE) AS day, \
+                  count(DISTINCT profile_id) AS visitors FROM events GROUP BY ALL",
+        },
+    ),
+];
 
 /// `POST /v1/query`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,6 +102,7 @@ pub fn request(lake: &Lake, body: &QueryBody) -> Result<QueryRequest, QueryError
         sql: body.sql.clone(),
         format,
         tables,
+        views: SUMMARIES.into_iter().collect(),
         project: body.project.clone(),
         held: Box::new(snapshot),
     })
@@ -90,6 +119,13 @@ pub async fn cut_and_wait(profiles: &FoldHandle, writer: &FoldHandle, wait: Dura
         stored: sent_on.stored && reached.stored,
         ..reached
     }
+}
+
+/// The same, and until the profile fold has what the session fold told it by then. False when
+/// that takes too long.
+pub async fn cut_and_wait_twice(profiles: &FoldHandle, writer: &FoldHandle) -> bool {
+    let there = cut_and_wait(profiles, writer, CUT_WAIT).await;
+    there.stored && reach(profiles, CUT_WAIT).await.stored
 }
 
 async fn reach(writer: &FoldHandle, wait: Duration) -> Reached {

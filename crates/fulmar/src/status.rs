@@ -5,6 +5,7 @@ use std::path::Path;
 
 use fulmar_flow::{FoldHandle, Ledger, State};
 use fulmar_log::{JournalStats, Topic, disk};
+use fulmar_store::profile_writer::PROFILES;
 use fulmar_store::writer::WRITER;
 use serde_json::{Value, json};
 
@@ -59,6 +60,7 @@ fn of_parts(
         .map(|journal| journal.stats())
         .collect();
     let ledger = ledger(desk, state)?;
+    let of_profiles = ledger_of(desk, state, Topic::Profiles, PROFILES)?;
     let lake = desk.lake.stats();
     let space = disk::space(folder)?;
     let registry = desk.registry.current();
@@ -68,10 +70,11 @@ fn of_parts(
         "version": env!("CARGO_PKG_VERSION"),
         "id": config.text("server.id"),
         "state": "stopped",
-        "balanced": ledger.balances(),
+        "balanced": ledger.balances() && of_profiles.balances(),
         "lag": ledger.backlog,
         "backlog": ledger.backlog,
         "ledger": ledger,
+        "ledger_of_profiles": of_profiles,
         "disk": {
             "free_bytes": space.free_bytes,
             "total_bytes": space.total_bytes,
@@ -90,13 +93,18 @@ fn of_parts(
     }))
 }
 
-/// The ledger of I8. The position may move on while the end is looked up, so that it is tried again
-/// when the two do not fit.
+/// The ledger of I8.
 pub fn ledger(desk: &Desk, state: &State) -> Result<Ledger, Failure> {
-    let events = desk.journal(Topic::Events);
+    ledger_of(desk, state, Topic::Events, WRITER)
+}
+
+/// That of a topic and its fold. The position may move on while the end is looked up, so that it is
+/// tried again when the two do not fit.
+fn ledger_of(desk: &Desk, state: &State, topic: Topic, fold: &str) -> Result<Ledger, Failure> {
+    let journal = desk.journal(topic);
     let mut tries = 0;
     loop {
-        match Ledger::read(state, WRITER, events.end()) {
+        match Ledger::read(state, fold, journal.end()) {
             Err(_) if tries < 3 => tries += 1,
             found => return Ok(found?),
         }

@@ -30,6 +30,11 @@ pub enum Change {
         /// Its id.
         project: String,
     },
+    /// A project that is gone, with its clients, keys and agents.
+    ProjectDeleted {
+        /// Its id.
+        project: String,
+    },
     /// A key, and its client when that is new. The client is the source of what the key sends.
     KeyCreated {
         /// Project of the client.

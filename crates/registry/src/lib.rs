@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod change;
+mod check;
 mod client;
 mod control;
 mod error;

@@ -254,3 +254,52 @@ fn a_client_survives_its_record_and_takes_no_others_name() {
     assert!(state.clients[&id].ignore_cors_and_secret);
     assert_eq!(state.projects["default"].settings.cors, ["shop.example"]);
 }
+
+#[test]
+fn a_project_goes_with_all_that_is_its_own_and_no_other() {
+    let (_, registry) = fresh();
+    for project in ["shop", "blog"] {
+        let project = project.to_owned();
+        registry
+            .change(Change::ProjectCreated { project }, NOW)
+            .unwrap();
+    }
+    for (project, name) in [("shop", "till"), ("blog", "pen")] {
+        registry
+            .mint(project, name, vec![Scope::Ingest], NOW)
+            .unwrap();
+        let (agent, project) = (format!("{name}-agent"), project.to_owned());
+        registry
+            .change(Change::AgentRegistered { agent, project }, NOW)
+            .unwrap();
+    }
+    let delete = |project: &str| {
+        let project = project.to_owned();
+        registry.change(Change::ProjectDeleted { project }, NOW)
+    };
+    let told = delete("default").unwrap_err().to_string();
+    assert!(told.contains("the server's own"), "{told}");
+    assert!(delete("nobody").is_err());
+    delete("shop").unwrap();
+    let state = registry.current();
+    let keys: Vec<_> = state.keys.values().map(|key| &*key.client).collect();
+    let agents: Vec<_> = state.agents.keys().map(String::as_str).collect();
+    assert_eq!((keys, agents), (vec!["pen"], vec!["pen-agent"]));
+    assert!(!state.projects.contains_key("shop") && state.projects.contains_key("blog"));
+}
+
+#[test]
+fn a_project_that_holds_the_operators_key_stays() {
+    let (_, registry) = fresh();
+    let project = || "shop".to_owned();
+    let project_created = Change::ProjectCreated { project: project() };
+    registry.change(project_created, NOW).unwrap();
+    let minted = registry
+        .mint("shop", "ops", vec![Scope::Admin], NOW)
+        .unwrap();
+    let delete = || Change::ProjectDeleted { project: project() };
+    let told = registry.change(delete(), NOW).unwrap_err().to_string();
+    assert!(told.contains("admin key of `ops`"), "{told}");
+    registry.revoke_key(minted.key.prefix(), NOW).unwrap();
+    registry.change(delete(), NOW).unwrap();
+}

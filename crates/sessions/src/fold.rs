@@ -3,6 +3,8 @@
 //! Spec: sessions last until their device was silent for the time-out, in event time; the log's
 //! time closes what no event closes. A late event is judged against its device's newest (S1).
 
+mod forget;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 

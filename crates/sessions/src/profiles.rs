@@ -142,7 +142,8 @@ impl Profile {
                     self.live = None;
                 }
             }
-            ProfileChange::Group => {}
+            // Of a group, and of what is kept itself.
+            ProfileChange::Group | ProfileChange::Forget => {}
         }
         Ok(())
     }

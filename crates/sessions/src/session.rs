@@ -318,6 +318,14 @@ impl Session {
         &self.names[self.device_bytes as usize..]
     }
 
+    /// The profile that was identified last; the device where none was.
+    pub fn profile_id(&self) -> &str {
+        match self.identified() {
+            "" => self.device(),
+            profile => profile,
+        }
+    }
+
     /// Every symbol that it holds.
     pub fn symbols(&self) -> [Symbol; 9] {
         [
@@ -350,10 +358,7 @@ impl Session {
             id: self.id.as_str(),
             project: texts.text(self.project),
             device_id: self.device(),
-            profile_id: match self.identified() {
-                "" => self.device(),
-                profile => profile,
-            },
+            profile_id: self.profile_id(),
             groups: Texts::new(texts.get(self.groups)),
             created_ms: self.created_ms,
             ended_ms: self.ended_ms,

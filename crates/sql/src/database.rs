@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use duckdb::{Config, Connection};
 
 use crate::failure::Failure;
-use crate::request::{Format, Request, Table};
+use crate::hidden;
+use crate::request::{Format, Request, Table, View};
 
 /// Where the Parquet writer finds our standard output.
 pub const STDOUT_PATH: &str = "/dev/stdout";
@@ -41,7 +42,9 @@ pub fn open_confined(request: &Request) -> Result<Connection, Failure> {
 fn confinement(request: &Request) -> Result<String, Failure> {
     let mut paths: Vec<String> = Vec::new();
     for table in request.tables.values() {
-        paths.extend(table.files.iter().map(|path| text_literal(path)));
+        let told_by = table.hidden.iter().filter_map(|h| h.told_by.as_ref());
+        let files = table.files.iter().chain(told_by.flat_map(|by| &by.files));
+        paths.extend(files.map(|path| text_literal(path)));
     }
     if request.format == Format::Parquet {
         paths.push(text_literal(STDOUT_PATH));
@@ -77,17 +80,28 @@ pub fn create_views(
     only: Option<&BTreeSet<String>>,
 ) -> Result<(), Failure> {
     let fail = |error: duckdb::Error| Failure::from_duckdb(&error, request.memory_bytes);
+    let views = request.views.iter();
+    let views: Vec<_> = views.filter(|(name, _)| wants(only, name)).collect();
     for (name, table) in &request.tables {
-        if only.is_some_and(|names| !names.contains(name)) {
+        if !wants(only, name) && views.iter().all(|(_, view)| view.of != *name) {
             continue;
         }
-        let condition = match (&request.project, &table.project_column) {
-            (None, _) => String::new(),
+        let mut conditions = Vec::new();
+        match (&request.project, &table.project_column) {
+            (None, _) => {}
             // A table that knows no project has nothing to show to one.
             (Some(_), None) => continue,
             (Some(project), Some(column)) => {
-                format!(" WHERE {} = {}", identifier(column), text_literal(project))
+                let (column, project) = (identifier(column), text_literal(project));
+                conditions.push(format!("{column} = {project}"));
             }
+        }
+        if let (Some(hidden), Some(column)) = (&table.hidden, &table.project_column) {
+            conditions.extend(hidden::conditions(hidden, column));
+        }
+        let condition = match conditions.is_empty() {
+            true => String::new(),
+            false => format!(" WHERE {}", conditions.join(" AND ")),
         };
         let select = match table.files.is_empty() {
             true => select_nothing(table),
@@ -102,12 +116,23 @@ pub fn create_views(
             format!(" QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order} DESC) = 1")
         });
         let view = format!(
-            "CREATE VIEW {} AS SELECT * FROM ({select}){condition}{last}",
+            "CREATE VIEW {} AS SELECT * FROM ({select}) AS shown{condition}{last}",
             identifier(name)
         );
         connection.execute_batch(&view).map_err(fail)?;
     }
+    for (name, View { of, sql }) in views {
+        let shown = |table: &Table| request.project.is_none() || table.project_column.is_some();
+        if request.tables.get(of).is_some_and(shown) {
+            let view = format!("CREATE VIEW {} AS {sql}", identifier(name));
+            connection.execute_batch(&view).map_err(fail)?;
+        }
+    }
     Ok(())
+}
+
+fn wants(only: Option<&BTreeSet<String>>, name: &str) -> bool {
+    only.is_none_or(|names| names.contains(name))
 }
 
 /// The columns that at least one file has: older files may lack newer columns.
@@ -168,6 +193,6 @@ pub fn text_literal(text: &str) -> String {
 }
 
 /// `"…"` with quotes doubled.
-fn identifier(name: &str) -> String {
+pub fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -8,6 +8,7 @@ mod database;
 mod failure;
 mod fence;
 mod format;
+mod hidden;
 mod instant;
 mod request;
 mod statement;
@@ -85,12 +86,15 @@ fn run() -> Result<(), Failure> {
 
 fn query(connection: &duckdb::Connection, request: &Request) -> Result<(), Failure> {
     let project = request.project.is_some();
-    let known: BTreeSet<String> = request
+    let mut known: BTreeSet<String> = request
         .tables
         .iter()
         .filter(|(_, table)| !project || table.project_column.is_some())
         .map(|(name, _)| name.clone())
         .collect();
+    let views = request.views.iter();
+    let views = views.filter(|(_, view)| known.contains(&view.of));
+    known.extend(views.map(|(name, _)| name.clone()).collect::<Vec<_>>());
     let answered = statement::examine(connection, &request.sql, &known, project).and_then(|sql| {
         database::create_views(connection, request, sql.tables.as_ref())?;
         answer::print(connection, request, &sql)

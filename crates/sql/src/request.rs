@@ -26,6 +26,9 @@ pub struct Request {
     /// The tables that exist, by name.
     #[serde(default)]
     pub tables: BTreeMap<String, Table>,
+    /// Views over tables, by name. They are what the caller says, and show what the tables show.
+    #[serde(default)]
+    pub views: BTreeMap<String, View>,
     /// The folder that relative file names start at. A path may then hold characters that
     /// DuckDB takes for a pattern.
     #[serde(default)]
@@ -51,6 +54,16 @@ pub struct Request {
     pub until_stdin_closes: bool,
 }
 
+/// A view over one table.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// The table.
+    pub of: String,
+    /// The statement that it stands for, which names the table.
+    pub sql: String,
+}
+
 /// One table: files of Parquet, and the columns that it has even where no file has them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +83,56 @@ pub struct Table {
     /// Of rows that are versions, only the last is shown.
     #[serde(default)]
     pub last_of: Option<LastOf>,
+    /// Rows that are not to be seen although files hold them.
+    #[serde(default)]
+    pub hidden: Option<Hidden>,
+}
+
+/// Rows that are not to be seen. Without a project column the table hides none.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hidden {
+    /// Which.
+    pub rows: Vec<HiddenRows>,
+    /// The column that `before` is about.
+    pub order: String,
+    /// The column that says whose a row is, in a table that tells.
+    #[serde(default)]
+    pub whose_column: Option<String>,
+    /// Another table, which tells whose further rows are that the column names.
+    #[serde(default)]
+    pub told_by: Option<ToldBy>,
+}
+
+/// Rows of a project from before a number.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HiddenRows {
+    /// The project.
+    pub project: String,
+    /// Whose they are; without it all of the project's.
+    #[serde(default)]
+    pub whose: Option<String>,
+    /// Rows of lower numbers are meant.
+    pub before: u64,
+}
+
+/// A table that tells whose the rows of another are.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToldBy {
+    /// Whose rows.
+    pub rows: Vec<HiddenRows>,
+    /// Its files; none tell of nothing.
+    pub files: Vec<String>,
+    /// Its column of projects.
+    pub project_column: String,
+    /// Its column that says whose.
+    pub whose_column: String,
+    /// Its column that the other table names it by.
+    pub id_column: String,
+    /// Its column that `before` is about.
+    pub order: String,
 }
 
 /// Which of a table's versions is the last.

@@ -19,7 +19,7 @@ pub mod writer;
 
 pub use checksum::Contents;
 pub use error::{Result, StoreError};
-pub use lake::{Lake, LakeConfig, Snapshot, scan_file, scan_identities};
+pub use lake::{Forgotten, Lake, LakeConfig, Snapshot, scan_file, scan_identities};
 pub use profile_writer::{ProfileJournals, ProfileWriter};
 pub use table_reader::TableReader;
 pub use tables::{Table, TextRows};

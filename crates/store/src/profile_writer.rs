@@ -5,7 +5,6 @@
 //! block: those events and the files first, then the batch (F4); an event that a second try
 //! appends again is a repeat there.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,21 +16,21 @@ use fulmar_flow::{
     Block, BlockCounts, BlockName, Fold, FoldError, Phase, Phases, State, StateBatch,
 };
 use fulmar_log::{Journal, Record, Records, Topic};
-use fulmar_sessions::profiles::{Group, Profile, Teller};
+use fulmar_sessions::profiles::{Profile, Teller};
 
 use crate::error::StoreError;
-use crate::lake::{Lake, LakeFile};
+use crate::lake::{Forgotten, Lake, LakeFile};
 use crate::refusal::{Refusal, append_refused, fold_error, read_record};
 use crate::tables::{
     GroupsBuilder, ProfilesBuilder, TableBuilder, Unstorable, group_row, profile_row,
 };
 use crate::writer::ROOM_WAIT;
+use changed::{Changed, Touched};
+
+mod changed;
 
 /// The fold's name in committed state.
 pub const PROFILES: &str = "profiles";
-
-/// Keyspace of what is kept of profiles and groups.
-const KEYSPACE: &str = "profiles";
 
 /// Version of what it writes (F5).
 const VERSION: u32 = 1;
@@ -60,25 +59,9 @@ pub struct ProfileWriter {
     profiles: ProfilesBuilder,
     groups: GroupsBuilder,
     files: Vec<LakeFile>,
+    /// What the block in hand asks to forget.
+    forgotten: Vec<Forgotten>,
     phases: Arc<Phases>,
-}
-
-/// What the block in hand has changed, by its key in the state.
-#[derive(Default)]
-struct Changed {
-    profiles: BTreeMap<Vec<u8>, Touched<Profile>>,
-    groups: BTreeMap<Vec<u8>, Touched<Group>>,
-    /// Events that go on to `events`.
-    onward: Records,
-}
-
-/// A profile or group, with the last record that changed it.
-struct Touched<T> {
-    value: T,
-    project: String,
-    id: String,
-    at: (u16, u64),
-    changed: bool,
 }
 
 impl ProfileWriter {
@@ -97,6 +80,7 @@ impl ProfileWriter {
             profiles: ProfilesBuilder::default(),
             groups: GroupsBuilder::default(),
             files: Vec::new(),
+            forgotten: Vec::new(),
             phases: Arc::default(),
         }
     }
@@ -113,9 +97,13 @@ impl ProfileWriter {
                 if let Some(journals) = &self.journals {
                     let partitions = journals.partitions;
                     let device = device.as_deref();
-                    send_on((&event, record), device, partitions, &mut changed.onward);
+                    let onward = &mut changed.onward;
+                    send_on((&event, record), device, device, partitions, onward);
                 }
                 Ok(())
+            }
+            Body::Profile(view) if view.forgets().is_some() => {
+                self.forget((&event, record), view.profile_id, changed)
             }
             Body::Profile(view) => self.change(&event, view, at, changed),
             _ => Err(Taking::Refused(Refusal::no_table())),
@@ -139,7 +127,8 @@ impl ProfileWriter {
             event_id: event.event_id,
         };
         if change == ProfileChange::Group {
-            let group = self.group(project, view.group_id, at, changed)?;
+            let group = changed.group(&self.state, (project, view.group_id), at)?;
+            group.at = at;
             group.value.apply(view, by).map_err(Unstorable::from)?;
             group.changed = true;
             return Ok(());
@@ -156,6 +145,39 @@ impl ProfileWriter {
             .map_err(Unstorable::from)?;
         profile.at = at;
         profile.changed = true;
+        Ok(())
+    }
+
+    /// Forgets a profile, or without an id the project. The session fold is asked to as well; it
+    /// asks back once it has told all that it still had to tell.
+    fn forget(
+        &self,
+        (event, record): (&EventView<'_>, &Record<'_>),
+        id: &str,
+        changed: &mut Changed,
+    ) -> Result<(), Taking> {
+        let (project, at) = (event.stamp.project, (record.partition, record.offset));
+        let id = (!id.is_empty()).then_some(id);
+        changed.forget(&self.state, (project, id), at)?;
+        changed.forgotten.push(Forgotten {
+            topic: Topic::Profiles.name().to_owned(),
+            project: project.to_owned(),
+            profile: id.map(str::to_owned),
+            sessions: Vec::new(),
+            before: record.offset,
+            asked_ms: record.append_time_ms,
+            removed_ms: None,
+        });
+        let asked_back = event.stamp.source.is_empty();
+        if let Some(journals) = self.journals.as_ref().filter(|_| !asked_back) {
+            send_on(
+                (event, record),
+                None,
+                id,
+                journals.partitions,
+                &mut changed.onward,
+            );
+        }
         Ok(())
     }
 
@@ -185,32 +207,20 @@ impl ProfileWriter {
         at: (u16, u64),
         changed: &'c mut Changed,
     ) -> Result<&'c mut Touched<Profile>, StoreError> {
-        taken_up(&self.state, 'p', (project, id), at, &mut changed.profiles)
-    }
-
-    fn group<'c>(
-        &self,
-        project: &str,
-        id: &str,
-        at: (u16, u64),
-        changed: &'c mut Changed,
-    ) -> Result<&'c mut Touched<Group>, StoreError> {
-        let group = taken_up(&self.state, 'g', (project, id), at, &mut changed.groups)?;
-        group.at = at;
-        Ok(group)
+        changed.profile(&self.state, (project, id), at)
     }
 
     fn write_rows(&mut self, name: &BlockName, changed: &Changed) -> Result<(), StoreError> {
         self.profiles.clear();
         self.groups.clear();
         let mut properties = crate::tables::Pairs::default();
-        for one in changed.profiles.values().filter(|one| one.changed) {
+        for one in changed.profiles() {
             let groups = fulmar_event::encode_texts(one.value.groups());
             let of = (one.project.as_str(), one.id.as_str());
             let row = profile_row(of, &one.value, &groups, &mut properties, one.at);
             self.profiles.append(&row);
         }
-        for one in changed.groups.values().filter(|one| one.changed) {
+        for one in changed.groups() {
             let of = (one.project.as_str(), one.id.as_str());
             let row = group_row(of, &one.value, &mut properties, one.at);
             self.groups.append(&row);
@@ -243,7 +253,7 @@ impl Fold for ProfileWriter {
             return Err(FoldError::Transient(text));
         }
         let began = Instant::now();
-        let (identities, mut refused, ticks) = self.identify(block);
+        let (identities, mut refused, mut ticks) = self.identify(block);
         let hashes: Vec<IdHash> = identities.iter().map(|(hash, _)| *hash).collect();
         let mut is_new = Vec::new();
         let log_time_ms = block.append_last_ms();
@@ -271,8 +281,14 @@ impl Fold for ProfileWriter {
             self.lake.stage(file, batch);
         }
         self.repeats.stage(block.name(), log_time_ms, batch)?;
-        stage(&changed.profiles, batch);
-        stage(&changed.groups, batch);
+        changed.stage(&self.state, batch).map_err(fold_error)?;
+        self.forgotten = changed.forgotten;
+        for forgotten in &self.forgotten {
+            self.lake.stage_forgotten(forgotten, batch);
+        }
+        // They have no row, and stand in no ledger.
+        let passed = self.forgotten.len() as u64;
+        (stored, ticks) = (stored - passed, ticks + passed);
         Ok(BlockCounts {
             stored,
             repeats: is_new.iter().filter(|is_new| !**is_new).count() as u64,
@@ -287,7 +303,9 @@ impl Fold for ProfileWriter {
     }
 
     fn committed(&mut self, _name: &BlockName) {
-        self.lake.committed(std::mem::take(&mut self.files));
+        let forgotten = std::mem::take(&mut self.forgotten);
+        self.lake
+            .committed(std::mem::take(&mut self.files), forgotten);
         self.repeats.committed();
     }
 }
@@ -330,14 +348,16 @@ impl ProfileWriter {
     }
 }
 
-/// Appends the event as it was sent, and the device behind it: the last of a field counts.
+/// Appends the event as it was sent, and the device behind it: the last of a field counts. It goes
+/// to the partition of its key, or of its id.
 fn send_on(
     (event, record): (&EventView<'_>, &Record<'_>),
     device: Option<&str>,
+    key: Option<&str>,
     partitions: u16,
     onward: &mut Records,
 ) {
-    let key = device.unwrap_or(event.event_id);
+    let key = key.unwrap_or(event.event_id);
     let mark = onward.begin(partition_of(key.as_bytes(), partitions));
     onward.buffer().extend_from_slice(record.bytes);
     if let Some(device) = device {
@@ -367,41 +387,5 @@ impl From<Unstorable> for Taking {
 impl From<StoreError> for Taking {
     fn from(error: StoreError) -> Taking {
         Taking::Failed(error)
-    }
-}
-
-/// What is kept under a key, from the block's changes or from the state; nothing yet, if new.
-fn taken_up<'c, T: Default + serde::de::DeserializeOwned>(
-    state: &State,
-    kind: char,
-    (project, id): (&str, &str),
-    at: (u16, u64),
-    changed: &'c mut BTreeMap<Vec<u8>, Touched<T>>,
-) -> Result<&'c mut Touched<T>, StoreError> {
-    let key = format!("{kind}\0{project}\0{id}").into_bytes();
-    if !changed.contains_key(&key) {
-        let value = match state.get(KEYSPACE, &key)? {
-            None => T::default(),
-            Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| StoreError::Entry {
-                key: format!("{project}/{id}"),
-                reason: error.to_string(),
-            })?,
-        };
-        let touched = Touched {
-            value,
-            project: project.to_owned(),
-            id: id.to_owned(),
-            at,
-            changed: false,
-        };
-        changed.insert(key.clone(), touched);
-    }
-    Ok(changed.get_mut(&key).expect("it was just put there"))
-}
-
-fn stage<T: serde::Serialize>(changed: &BTreeMap<Vec<u8>, Touched<T>>, batch: &mut StateBatch) {
-    for (key, one) in changed.iter().filter(|(_, one)| one.changed) {
-        let value = serde_json::to_vec(&one.value).expect("texts and numbers always encode");
-        batch.put(KEYSPACE, key.clone(), value);
     }
 }

@@ -17,9 +17,9 @@ use fulmar_log::{Journal, Record, Topic};
 use fulmar_sessions::{LiveView, SessionFold, SessionRules};
 
 use crate::error::StoreError;
-use crate::lake::{Lake, LakeFile};
+use crate::lake::{Forgotten, Lake, LakeFile};
 use crate::refusal::{Refusal, append_refused, fold_error};
-use rows::Rows;
+use rows::{Forget, Rows};
 use share::{Share, shard_of};
 
 mod rows;
@@ -79,6 +79,8 @@ pub struct Writer {
     rows: Vec<Rows>,
     /// Files of the block in hand, until its batch is committed.
     files: Vec<LakeFile>,
+    /// What the block in hand asks to forget.
+    forgotten: Vec<Forgotten>,
     phases: Arc<Phases>,
 }
 
@@ -122,6 +124,7 @@ impl Writer {
             journals,
             live: config.live,
             files: Vec::new(),
+            forgotten: Vec::new(),
             phases: Arc::default(),
         })
     }
@@ -194,6 +197,21 @@ impl Writer {
     }
 }
 
+fn forgotten(forget: &Forget, sessions: &[(u32, String)]) -> Forgotten {
+    let of_it = sessions
+        .iter()
+        .filter(|(number, _)| *number == forget.number);
+    Forgotten {
+        sessions: of_it.map(|(_, session)| session.clone()).collect(),
+        topic: Topic::Events.name().to_owned(),
+        project: forget.project.clone(),
+        profile: forget.profile.clone(),
+        before: forget.offset,
+        asked_ms: forget.asked_ms,
+        removed_ms: None,
+    }
+}
+
 /// Does `work` for every share, each on a thread of its own beyond the first. Results are in the
 /// order of the shares.
 fn on_each<'w, T: Send>(
@@ -246,16 +264,21 @@ impl Fold for Writer {
         phases.time(Phase::Admit, || {
             Writer::admit(&mut shares, repeats, log_time_ms)
         })?;
+        let forgets = |share: &Share<'_>| share.rows.forgets().cloned().collect::<Vec<_>>();
+        let mut forgets: Vec<Forget> = shares.iter().flat_map(forgets).collect();
+        forgets.sort_by_key(|forget| forget.number);
         let known = |rows: &Rows| rows.is_new.iter().filter(|is_new| !**is_new).count() as u64;
         let repeated = shares.iter().map(|share| known(share.rows)).sum();
         let done = on_each(&mut shares, |share| {
-            share.finish(block, state, lake, &phases)
+            share.finish(block, state, lake, &forgets, &phases)
         });
         self.files.clear();
+        let mut sessions_forgotten = Vec::new();
         for done in done {
             let done = done.map_err(fold_error)?;
             self.files.extend(done.files);
             refused.extend(done.refused);
+            sessions_forgotten.extend(done.sessions_forgotten);
             done.withdrawn
                 .into_iter()
                 .for_each(|hash| repeats.withdraw(hash));
@@ -271,19 +294,29 @@ impl Fold for Writer {
         for file in &self.files {
             self.lake.stage(file, batch);
         }
+        sessions_forgotten.sort();
+        let forgotten = |forget| forgotten(forget, &sessions_forgotten);
+        self.forgotten = forgets.iter().map(forgotten).collect();
+        for forgotten in &self.forgotten {
+            self.lake.stage_forgotten(forgotten, batch);
+        }
         self.repeats.stage(block.name(), log_time_ms, batch)?;
+        let passed = self.forgotten.len() as u64;
         let stored = |rows: &Rows| rows.is_new.iter().filter(|is_new| **is_new).count() as u64;
         Ok(BlockCounts {
-            stored: self.rows.iter().map(stored).sum(),
+            stored: self.rows.iter().map(stored).sum::<u64>() - passed,
             repeats: repeated,
             quarantined: refused.len() as u64,
-            ticks: self.rows.iter().map(|rows| rows.ticks).sum(),
+            // They have no row, and stand in no ledger, either.
+            ticks: self.rows.iter().map(|rows| rows.ticks).sum::<u64>() + passed,
             ..BlockCounts::default()
         })
     }
 
     fn committed(&mut self, _name: &BlockName) {
-        self.lake.committed(std::mem::take(&mut self.files));
+        let forgotten = std::mem::take(&mut self.forgotten);
+        self.lake
+            .committed(std::mem::take(&mut self.files), forgotten);
         self.repeats.committed();
         for sessions in &mut self.shards {
             sessions.committed(self.live.as_deref());

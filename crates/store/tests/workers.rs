@@ -10,7 +10,7 @@ use fulmar_event::{Records, TrackView};
 use fulmar_flow::{Block, BlockCounts, BlockName};
 use fulmar_log::Chunk;
 use fulmar_store::Table;
-use support::{Folder, logon, message, open_with_workers, rows, track};
+use support::{Folder, forget, logon, message, open_with_workers, rows, track};
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -57,6 +57,11 @@ fn record(number: u64, time_ms: i64, out: &mut Records) {
     // A generator of the test's own, so that every run is of the same records.
     let random = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     let repeats = random.is_multiple_of(10);
+    if number.is_multiple_of(911) {
+        // Some of them, with sessions in every partition before and after.
+        let device = format!("device-{}", random % 300);
+        return forget(&format!("forget-{number}"), "shop", &device, out);
+    }
     let id = format!(
         "event-{:06}",
         if repeats {

@@ -42,7 +42,11 @@ pub fn drain_all(ops: &Ops) -> Result<Duration, BenchError> {
 }
 
 fn lag(samples: &Samples) -> u64 {
-    value(samples, "fulmar_ledger_records", &[("term", "backlog")]) as u64
+    value(
+        samples,
+        "fulmar_ledger_records",
+        &[("topic", "events"), ("term", "backlog")],
+    ) as u64
 }
 
 /// Looks at the lag while the load lasts.

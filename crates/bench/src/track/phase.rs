@@ -177,7 +177,11 @@ fn settle(ops: &Ops, outcome: &Outcome, measured: &mut Measured) -> Result<(), B
     let late = Instant::now() + SETTLE_MAX;
     loop {
         let samples = ops.scrape()?;
-        let backlog = value(&samples, "fulmar_ledger_records", &[("term", "backlog")]);
+        let backlog = value(
+            &samples,
+            "fulmar_ledger_records",
+            &[("topic", "events"), ("term", "backlog")],
+        );
         let lag = |fold| value(&samples, "fulmar_fold_lag_records", &[("fold", fold)]);
         let seconds = outcome.start.elapsed().as_secs_f64();
         if backlog == 0.0 {

@@ -41,6 +41,13 @@ pub struct ProfileView<'a> {
 }
 
 impl<'a> ProfileView<'a> {
+    /// Whom the change asks to forget, if it does: a profile, or without one the whole project.
+    #[must_use]
+    pub fn forgets(&self) -> Option<Option<&'a str>> {
+        let asks = self.change == crate::ProfileChange::Forget as i32;
+        asks.then(|| (!self.profile_id.is_empty()).then_some(self.profile_id))
+    }
+
     pub(super) fn merge(&mut self, mut cursor: Cursor<'a>) -> Result<(), Malformed> {
         const PROFILE_ID: u32 = block_key(1);
         const PROPERTIES: u32 = block_key(2);

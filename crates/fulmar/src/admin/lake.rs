@@ -21,7 +21,11 @@ pub enum LakeRequest {
 /// Answers a request about the tables' files.
 pub fn answer(lake: &Lake, request: LakeRequest) -> Result<Value, AdminError> {
     match request {
-        LakeRequest::Files {} => Ok(json!({ "files": lake.snapshot().file_infos() })),
+        LakeRequest::Files {} => {
+            let snapshot = lake.snapshot();
+            let forgotten = snapshot.forgotten();
+            Ok(json!({ "files": snapshot.file_infos(), "forgotten": forgotten }))
+        }
         LakeRequest::Check {} => Ok(serde_json::to_value(lake.snapshot().check())?),
         LakeRequest::Compact {} => Ok(serde_json::to_value(lake.compact_now()?)?),
     }

@@ -1,6 +1,7 @@
 //! What an operator asks: one shape for HTTP and for the folder itself.
 
 pub mod clients;
+mod delete;
 pub mod lake;
 mod log;
 mod quarantine;
@@ -20,6 +21,7 @@ use crate::data_dir::DataDir;
 use crate::saved_registry::SavedRegistry;
 
 pub use clients::ClientsRequest;
+pub use delete::DeleteRequest;
 pub use lake::LakeRequest;
 pub use log::{LogRequest, apply_losses};
 pub use quarantine::QuarantineRequest;
@@ -70,6 +72,7 @@ impl Desk {
             "keys" => Ok(registry::keys(&self.registry, read(body)?, now_ms)?),
             "clients" => Ok(clients::clients(&self.registry, read(body)?, now_ms)?),
             "agents" => Ok(registry::agents(&self.registry, read(body)?, now_ms)?),
+            "delete" => delete::answer(self, read(body)?, now_ms),
             "quarantine" => quarantine::answer(self, read(body)?),
             "lake" => lake::answer(&self.lake, read(body)?),
             "backup" => backup::take(self, &self.data, &read(body)?)

@@ -5,6 +5,7 @@ mod bench;
 mod clients;
 mod completions;
 mod config;
+mod delete;
 mod drain;
 mod import;
 mod init;
@@ -66,6 +67,7 @@ enum Command {
     Keys(registry::KeysArgs),
     Clients(clients::ClientsArgs),
     Import(import::ImportArgs),
+    Delete(delete::DeleteArgs),
     Agents(registry::AgentsArgs),
     Pki(pki::PkiArgs),
     Config(config::ConfigArgs),
@@ -95,6 +97,7 @@ impl Cli {
             Command::Keys(args) => args.run(),
             Command::Clients(args) => args.run(),
             Command::Import(args) => args.run(),
+            Command::Delete(args) => args.run(),
             Command::Agents(args) => args.run(),
             Command::Pki(args) => args.run(),
             Command::Config(args) => args.run(),

@@ -121,15 +121,12 @@ impl ReplayArgs {
 fn words(report: &Value) -> String {
     let mut lines = Vec::new();
     for topic in report["topics"].as_array().into_iter().flatten() {
-        let ledger = &topic["ledger"];
-        let dropped = ledger["dropped"].as_object().into_iter().flatten();
-        let dropped: u64 = dropped.filter_map(|(_, count)| count.as_u64()).sum();
         lines.push(format!(
-            "{:<9} offsets {} to {}: {} logged = {} stored + {} repeats + {} quarantined + {dropped} \
-             dropped + {} backlog",
+            "{:<9} offsets {} to {}: {}",
             topic["topic"].as_str().unwrap_or("-"),
-            topic["from"], topic["end"], ledger["logged"], ledger["stored"], ledger["repeats"],
-            ledger["quarantined"], ledger["backlog"],
+            topic["from"],
+            topic["end"],
+            super::status::equation(&topic["ledger"]),
         ));
     }
     for table in report["tables"].as_array().into_iter().flatten() {

@@ -82,10 +82,6 @@ fn text(status: &Value) -> Result<String, Failure> {
 
 /// What holds for the server as a whole.
 fn whole_lines(status: &Value) -> Vec<String> {
-    let ledger = &status["ledger"];
-    let dropped: u64 = ledger["dropped"]
-        .as_object()
-        .map_or(0, |d| d.values().filter_map(Value::as_u64).sum());
     let balanced = if status["balanced"] == json!(true) {
         "balanced"
     } else {
@@ -98,15 +94,8 @@ fn whole_lines(status: &Value) -> Vec<String> {
             word(&status["version"]),
             word(&status["state"])
         ),
-        format!(
-            "ledger    {} logged = {} stored + {} repeats + {} quarantined + \
-             {dropped} dropped + {} backlog ({balanced})",
-            count(&ledger["logged"]),
-            count(&ledger["stored"]),
-            count(&ledger["repeats"]),
-            count(&ledger["quarantined"]),
-            count(&ledger["backlog"]),
-        ),
+        format!("ledger    {} ({balanced})", equation(&status["ledger"])),
+        format!("profiles  {}", equation(&status["ledger_of_profiles"])),
         format!("lag       {} records", count(&status["lag"])),
     ];
     if let Some(rates) = status["rates"].as_object() {
@@ -139,6 +128,20 @@ fn whole_lines(status: &Value) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// A ledger as a sum.
+pub(super) fn equation(ledger: &Value) -> String {
+    let dropped = ledger["dropped"].as_object().into_iter().flatten();
+    let dropped: u64 = dropped.filter_map(|(_, count)| count.as_u64()).sum();
+    format!(
+        "{} logged = {} stored + {} repeats + {} quarantined + {dropped} dropped + {} backlog",
+        count(&ledger["logged"]),
+        count(&ledger["stored"]),
+        count(&ledger["repeats"]),
+        count(&ledger["quarantined"]),
+        count(&ledger["backlog"]),
+    )
 }
 
 /// The stage that was busy most over the last seconds, and the others.

@@ -99,13 +99,15 @@ impl LakeArgs {
             return print_json(&answer);
         }
         print_line(&format!(
-            "{} merges of {} rows: {} files became {}; {} rows removed as repeats, {} for their age",
+            "{} merges of {} rows: {} files became {}; {} rows removed as repeats, {} for their age, \
+             {} as deleted",
             answer["merges"],
             answer["rows"],
             answer["files_before"],
             answer["files_after"],
             answer["repeats_removed"],
             answer["rows_expired"],
+            answer["rows_forgotten"],
         ))
     }
 

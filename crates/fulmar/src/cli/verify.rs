@@ -8,13 +8,13 @@ use fulmar_log::{Damage, TopicReport};
 use serde_json::{Value, json};
 
 use super::output::{note, print_json, print_line};
-use crate::admin::{LakeRequest, now_ms};
+use crate::admin::{self, LakeRequest, now_ms};
 use crate::client::Client;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::node::{LostControl, Node, block_on};
 use crate::place::{DataArg, Place, PlaceArgs};
 use crate::query;
-use crate::verify::{self, Finding, Report, Retention, Subject, TableFile};
+use crate::verify::{self, Deletions, Finding, Report, Retention, Subject, TableFile};
 
 /// Longest wait for a running server to store what was durable at the start.
 const STORE_TIME_MAX: Duration = Duration::from_secs(600);
@@ -126,7 +126,7 @@ impl VerifyArgs {
             ));
         }
         let status = crate::status::of_node(node)?;
-        let files = json!({ "files": node.lake.snapshot().file_infos() });
+        let files = admin::lake::answer(&node.lake, LakeRequest::Files {})?;
         verify::compare(
             &self.subject(node.data.log(), end, &status, &files)?,
             topics,
@@ -153,6 +153,7 @@ impl VerifyArgs {
             to,
             given_up,
             files: serde_json::from_value(files["files"].clone())?,
+            deletions: Deletions::new(serde_json::from_value(files["forgotten"].clone())?),
             retention: Retention {
                 now_ms: now_ms(),
                 kept_ms: serde_json::from_value(status["retention_ms"].clone())?,
@@ -190,7 +191,7 @@ fn text(report: &Report) -> String {
     if let Some(tally) = &report.tally {
         lines.push(format!(
             "compared  offsets {} to {}: {} logged, {} rows, {} acknowledged; {} repeats, {} \
-             quarantined, {} expired, {} given up",
+             quarantined, {} expired, {} deleted, {} given up",
             report.from,
             report.to,
             tally.logged,
@@ -199,6 +200,7 @@ fn text(report: &Report) -> String {
             tally.repeats,
             tally.quarantined,
             tally.expired,
+            tally.deleted,
             report.given_up,
         ));
         if tally.hidden > 0 {

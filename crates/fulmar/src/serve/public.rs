@@ -94,6 +94,7 @@ impl Public {
     /// The registry and the state are read and written with syncs: not on this thread.
     async fn admin(&self, area: String, body: Value) -> Answer {
         let live = Arc::clone(&self.live);
+        let deletes = area == "delete";
         let answered = tokio::task::spawn_blocking(move || match area.as_str() {
             "status" => status::of_server(&live).map_err(|failure| {
                 let detail = failure.to_string();
@@ -109,11 +110,15 @@ impl Public {
                 .map_err(|error| Box::new(of_admin(&error))),
         })
         .await;
-        let value = match answered {
+        let mut value = match answered {
             Ok(Ok(value)) => value,
             Ok(Err(refused)) => return *refused,
             Err(_) => return problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "a defect"),
         };
+        if deletes && value["hidden"] == false {
+            let (profiles, writer) = (&self.live.profiles, &self.live.writer);
+            value["hidden"] = query::cut_and_wait_twice(profiles, writer).await.into();
+        }
         let mut response = json_answer(&value);
         let revision = self.live.registry().current().revision;
         response

@@ -7,9 +7,9 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use fulmar_event::EventView;
+use fulmar_event::{Body, EventView};
 use fulmar_log::{LogError, Reader, Record, Topic};
-use fulmar_store::Table;
+use fulmar_store::{Forgotten, Table};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
@@ -104,8 +104,41 @@ pub fn log(
     Ok(given_up)
 }
 
-/// What a record of the log is to the comparison.
-pub fn of_record(record: &Record<'_>, quarantined: bool, retention: &Retention) -> (Identity, Met) {
+/// What operators had deleted.
+#[derive(Clone, Debug, Default)]
+pub struct Deletions(Vec<Forgotten>);
+
+impl Deletions {
+    /// Out of all that were, those that are about offsets of `events`.
+    pub fn new(all: Vec<Forgotten>) -> Self {
+        let of_events = |one: &Forgotten| one.topic == Topic::Events.name();
+        Self(all.into_iter().filter(of_events).collect())
+    }
+
+    /// Whether the row of the record may be gone by one.
+    fn may_have_taken(&self, event: &EventView<'_>, offset: u64) -> bool {
+        let is_whose = |profile: &str| match &event.body {
+            Body::Track(track) if track.profile_id.is_empty() => track.device_id == profile,
+            Body::Track(track) => track.profile_id == profile,
+            // Only its session tells whose a recording is.
+            Body::Replay(_) => true,
+            _ => false,
+        };
+        self.0.iter().any(|one| {
+            offset < one.before
+                && one.project == event.stamp.project
+                && one.profile.as_deref().is_none_or(is_whose)
+        })
+    }
+}
+
+/// What a record of the log is to the comparison; none for one that has no row by its kind.
+pub fn of_record(
+    record: &Record<'_>,
+    quarantined: bool,
+    retention: &Retention,
+    deletions: &Deletions,
+) -> Option<(Identity, Met)> {
     let offset = record.offset;
     let Ok(event) = EventView::parse(record.bytes) else {
         let met = if quarantined {
@@ -113,19 +146,26 @@ pub fn of_record(record: &Record<'_>, quarantined: bool, retention: &Retention) 
         } else {
             Met::Logged { offset }
         };
-        return (unreadable(offset), met);
+        return Some((unreadable(offset), met));
     };
+    if matches!(&event.body, Body::Profile(view) if view.forgets().is_some()) {
+        return None;
+    }
     let name = Name {
         project: event.stamp.project,
         source: event.stamp.source,
         id: event.event_id,
     };
-    let met = match (quarantined, retention.expired(&event)) {
-        (true, _) => Met::Quarantined { offset },
-        (false, true) => Met::Expired { offset },
-        (false, false) => Met::Logged { offset },
+    let met = if quarantined {
+        Met::Quarantined { offset }
+    } else if deletions.may_have_taken(&event, offset) {
+        Met::Deleted { offset }
+    } else if retention.expired(&event) {
+        Met::Expired { offset }
+    } else {
+        Met::Logged { offset }
     };
-    (name.identity(), met)
+    Some((name.identity(), met))
 }
 
 /// Offsets of `events` that stand in the quarantine, sorted: 8 bytes each, and few. Ranges that an

@@ -20,6 +20,11 @@ pub enum Met {
         /// Its offset.
         offset: u64,
     },
+    /// In the log, and its row may be gone because an operator deleted whose it was.
+    Deleted {
+        /// Its offset.
+        offset: u64,
+    },
     /// In the log and in the quarantine: neither lost nor stored.
     Quarantined {
         /// Its offset.
@@ -89,6 +94,8 @@ pub struct Tally {
     pub repeats: u64,
     /// Of them, past their table's retention and gone.
     pub expired: u64,
+    /// Of them, deleted by an operator and gone.
+    pub deleted: u64,
     /// Rows of the tables.
     pub stored: u64,
     /// Identities whose row may stand in a damaged file, and stands nowhere else.
@@ -107,20 +114,26 @@ pub struct Tally {
 /// tables.
 pub fn judge(identity: Identity, met: &[Met], scope: &Scope, tally: &mut Tally) {
     let mut logged: Vec<u64> = Vec::new();
-    let mut expired = Vec::new();
+    // Records whose rows may rightly be gone.
+    let mut gone = Vec::new();
+    let mut deleted = false;
     let mut quarantined = 0_u64;
     let mut stored: Vec<u64> = Vec::new();
     let mut acknowledged = false;
     for one in met {
         match *one {
             Met::Logged { offset } => logged.push(offset),
-            Met::Expired { offset } => expired.push(offset),
+            Met::Expired { offset } => gone.push(offset),
+            Met::Deleted { offset } => {
+                gone.push(offset);
+                deleted = true;
+            }
             Met::Quarantined { .. } => quarantined += 1,
             Met::Stored { offset } => stored.push(offset),
             Met::Acknowledged => acknowledged = true,
         }
     }
-    let records = (logged.len() + expired.len()) as u64;
+    let records = (logged.len() + gone.len()) as u64;
     tally.logged += records + quarantined;
     tally.quarantined += quarantined;
     tally.stored += stored.len() as u64;
@@ -135,7 +148,7 @@ pub fn judge(identity: Identity, met: &[Met], scope: &Scope, tally: &mut Tally) 
         let unlogged = scope.held.contains(offset)
             && !given_up
             && !logged.contains(offset)
-            && !expired.contains(offset);
+            && !gone.contains(offset);
         if beyond || unlogged {
             tally.foreign.add(identity, *offset);
         }
@@ -146,7 +159,9 @@ pub fn judge(identity: Identity, met: &[Met], scope: &Scope, tally: &mut Tally) 
         tally.repeats += records.saturating_sub(u64::from(made));
         return;
     }
-    match (logged.first(), expired.is_empty()) {
+    match (logged.first(), gone.is_empty()) {
+        // A record from after the deletion is a repeat of the one that it took.
+        _ if deleted => tally.deleted += records,
         (Some(offset), _) if scope.hides(Some(*offset)) => tally.hidden += 1,
         (Some(offset), _) => tally.lost.add(identity, *offset),
         (None, false) => tally.expired += records,
@@ -181,6 +196,21 @@ mod tests {
             &mut tally,
         );
         tally
+    }
+
+    #[test]
+    fn what_was_deleted_may_be_there_still_or_be_gone() {
+        use super::Met::Deleted;
+        for met in [
+            &[Deleted { offset: 12 }, Acknowledged][..],
+            &[Deleted { offset: 12 }, Stored { offset: 12 }],
+        ] {
+            assert_eq!(faults(met), (0, 0, 0), "{met:?}");
+        }
+        assert_eq!(of(&[Deleted { offset: 12 }, Acknowledged]).deleted, 1);
+        // What comes after it is a repeat.
+        let repeated = [Logged { offset: 15 }, Deleted { offset: 12 }];
+        assert_eq!((faults(&repeated).0, of(&repeated).deleted), (0, 2));
     }
 
     #[test]

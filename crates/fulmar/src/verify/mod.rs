@@ -16,7 +16,7 @@ use fulmar_registry::AcceptedLoss;
 use serde_json::{Value, json};
 
 use gather::Name;
-pub use gather::{Retention, TableFile};
+pub use gather::{Deletions, Retention, TableFile};
 use judge::{Faults, Identity, Met, Scope, Tally};
 use spill::Spill;
 
@@ -38,6 +38,8 @@ pub struct Subject {
     pub files: Vec<TableFile>,
     /// What each table keeps.
     pub retention: Retention,
+    /// What operators had deleted.
+    pub deletions: Deletions,
     /// Receipts of senders.
     pub receipts: Vec<PathBuf>,
 }
@@ -131,6 +133,7 @@ impl Report {
             "repeats": tally.repeats,
             "quarantined": tally.quarantined,
             "expired": tally.expired,
+            "deleted": tally.deleted,
             "in_damaged_files": tally.hidden,
             "given_up": self.given_up,
             "lost": finding(&self.lost),
@@ -269,8 +272,11 @@ fn gather_log(
             return Ok(());
         }
         let aside = quarantined.binary_search(&record.offset).is_ok();
-        let (identity, met) = gather::of_record(record, aside, &subject.retention);
-        Ok(spill.add(identity, met)?)
+        let (retention, deletions) = (&subject.retention, &subject.deletions);
+        match gather::of_record(record, aside, retention, deletions) {
+            Some((identity, met)) => Ok(spill.add(identity, met)?),
+            None => Ok(()),
+        }
     })
 }
 

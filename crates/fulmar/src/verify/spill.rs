@@ -45,6 +45,7 @@ impl Spill {
             Met::Quarantined { offset } => (2, offset),
             Met::Stored { offset } => (3, offset),
             Met::Acknowledged => (4, 0),
+            Met::Deleted { offset } => (5, offset),
         };
         let mut entry = [0_u8; ENTRY_BYTES];
         entry[..16].copy_from_slice(&identity.0.to_le_bytes());
@@ -96,6 +97,7 @@ fn decode(entry: &[u8; ENTRY_BYTES]) -> std::io::Result<(Identity, Met)> {
         2 => Met::Quarantined { offset },
         3 => Met::Stored { offset },
         4 => Met::Acknowledged,
+        5 => Met::Deleted { offset },
         tag => return Err(std::io::Error::other(format!("no tag {tag}"))),
     };
     Ok((identity, met))
@@ -120,6 +122,7 @@ mod tests {
             any::<u64>().prop_map(|offset| Met::Quarantined { offset }),
             any::<u64>().prop_map(|offset| Met::Stored { offset }),
             Just(Met::Acknowledged),
+            any::<u64>().prop_map(|offset| Met::Deleted { offset }),
         ]
     }
 

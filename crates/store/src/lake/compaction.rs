@@ -9,7 +9,8 @@ use fulmar_flow::{StateBatch, moved_rows, stage_moved_rows};
 use tracing::{debug, error, warn};
 
 use super::entry::{FileEntry, KEYSPACE, LakeFile, Level, SEQUENCE_KEY};
-use super::merge::{Merged, merge};
+use super::forget::Purge;
+use super::merge::{LeftOut, Merged, merge};
 use super::plan::{Job, next_job, next_job_of_all};
 use super::repeats::{Repeated, find_repeated};
 use super::snapshot::FileList;
@@ -35,6 +36,8 @@ pub struct CompactionReport {
     pub repeats_removed: u64,
     /// Rows removed for their age.
     pub rows_expired: u64,
+    /// Rows removed because they were to be forgotten.
+    pub rows_forgotten: u64,
     /// Files before.
     pub files_before: u64,
     /// Files after.
@@ -85,8 +88,8 @@ impl Lake {
         })
     }
 
-    /// Merges everything that can be merged, until each day is one sorted run
-    /// without repeats; then removes what is too old.
+    /// Removes what is to be forgotten, and merges everything that can be merged, until each day
+    /// is one sorted run without repeats; then removes what is too old.
     ///
     /// # Errors
     /// When files or state can't be read or written, or a file is damaged; what was done stays.
@@ -96,6 +99,7 @@ impl Lake {
             files_before: self.snapshot().all().count() as u64,
             ..CompactionReport::default()
         };
+        report.rows_forgotten = shared.purge_all()?;
         let mut damage = None;
         loop {
             let replacing = hold(&shared.replacing);
@@ -125,8 +129,9 @@ impl Lake {
 }
 
 fn run(shared: &Shared) {
+    let mut purge = None;
     while !shared.stopping.load(Ordering::Acquire) {
-        match step(shared) {
+        match step(shared, &mut purge) {
             Ok(true) => {}
             Ok(false) => shared.wait_for_change(LOOK_EVERY),
             Err(StoreError::Stopped) => return,
@@ -144,7 +149,7 @@ fn run(shared: &Shared) {
 }
 
 /// Does what is to be done now; false when nothing is.
-fn step(shared: &Shared) -> Result<bool> {
+fn step(shared: &Shared, purge: &mut Option<Purge>) -> Result<bool> {
     shared.state.ready()?;
     shared.unlink_dead()?;
     shared.remove_expired()?;
@@ -152,10 +157,39 @@ fn step(shared: &Shared) -> Result<bool> {
     shared.show_days()?;
     let now_ms = shared.now_ms();
     let job = next_job(&shared.sound_list(), &mut hold(&shared.activity), now_ms);
-    let Some(job) = job else { return Ok(false) };
+    let Some(job) = job else {
+        // The writer waits for merges, nobody for this.
+        return shared.purge_some(purge);
+    };
     shared.do_job(&job)?;
     hold(&shared.activity).merged(job.table, now_ms);
     Ok(true)
+}
+
+impl Shared {
+    /// Removes everything that is to be forgotten, now. Gives how many rows that were.
+    fn purge_all(&self) -> Result<u64> {
+        let _replacing = hold(&self.replacing);
+        let forgotten = || self.figures.rows_forgotten.load(Ordering::Relaxed);
+        let before = forgotten();
+        if let Some(mut purge) = self.begin_purge(true)? {
+            while self.purge_step(&mut purge)? {}
+        }
+        Ok(forgotten() - before)
+    }
+
+    /// One step of what is to be forgotten by now; false when nothing is.
+    fn purge_some(&self, purge: &mut Option<Purge>) -> Result<bool> {
+        if purge.is_none() {
+            *purge = self.begin_purge(false)?;
+        }
+        let Some(begun) = purge else { return Ok(false) };
+        let more = self.purge_step(begun)?;
+        if !more {
+            *purge = None;
+        }
+        Ok(true)
+    }
 }
 
 impl Job {
@@ -185,7 +219,13 @@ impl Shared {
         } else {
             Level::Part
         };
-        let merged = merge(self, job.table, &job.runs, level, &repeated)?;
+        let merged = merge(
+            self,
+            job.table,
+            &job.runs,
+            level,
+            &LeftOut::Repeats(&repeated),
+        )?;
         let removed = merged.removed;
         let files = merged.files.len();
         self.commit_merge(job, merged)?;
@@ -209,7 +249,7 @@ impl Shared {
 
     /// Compares each file of the job with its checksum, so that no merge gives a fresh one to
     /// bytes that changed. What fails is passed over from then on, until the next start.
-    fn check_sources(&self, job: &Job) -> Result<()> {
+    pub(crate) fn check_sources(&self, job: &Job) -> Result<()> {
         for file in job.runs.iter().flatten() {
             self.check_stop()?;
             if let Err(error) = file.entry.contents().check(&file.path) {
@@ -226,7 +266,7 @@ impl Shared {
     }
 
     /// The list without the files that are known to be damaged.
-    fn sound_list(&self) -> Arc<FileList> {
+    pub(crate) fn sound_list(&self) -> Arc<FileList> {
         let list = self.list();
         let damaged = hold(&self.damaged);
         if damaged.is_empty() {
@@ -241,6 +281,12 @@ impl Shared {
         Arc::new(sound)
     }
 
+    /// No file is ever given a number again.
+    pub(crate) fn stage_sequence(&self, batch: &mut StateBatch) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        batch.put(KEYSPACE, SEQUENCE_KEY, sequence.to_string());
+    }
+
     /// One batch: the old files out, the new ones in, and the rows that are
     /// repeats from stored to repeats in the ledger.
     fn commit_merge(&self, job: &Job, merged: Merged) -> Result<()> {
@@ -249,8 +295,7 @@ impl Shared {
             let moved = moved_rows(&self.state, self.config.writer_fold)?;
             stage_moved_rows(self.config.writer_fold, moved + merged.removed, &mut batch);
         }
-        let sequence = self.sequence.load(Ordering::Relaxed);
-        batch.put(KEYSPACE, SEQUENCE_KEY, sequence.to_string());
+        self.stage_sequence(&mut batch);
         let old: Vec<Arc<LakeFile>> = job.runs.iter().flatten().cloned().collect();
         self.replace(&old, merged.files, batch)
     }

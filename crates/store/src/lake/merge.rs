@@ -13,6 +13,7 @@ use arrow_buffer::ScalarBuffer;
 use super::Shared;
 use super::day_writer::DayWriter;
 use super::entry::{LakeFile, Level, day_of};
+use super::forget::ForgottenRows;
 use super::plan::Run;
 use super::repeats::Repeated;
 use crate::error::{Result, StoreError};
@@ -27,27 +28,44 @@ const OPEN_ROWS_MAX: u64 = 4 * ROW_GROUP_ROWS_MAX as u64;
 /// Files that are open in one pass, however few rows their days have.
 const DAYS_AT_ONCE_MAX: usize = 128;
 
+/// Which rows a merge does not write.
+pub(crate) enum LeftOut<'a> {
+    /// Repeats of others.
+    Repeats(&'a Repeated),
+    /// What operators had forgotten.
+    Forgotten(&'a ForgottenRows),
+}
+
+impl LeftOut<'_> {
+    fn is_empty(&self) -> bool {
+        matches!(self, LeftOut::Repeats(repeated) if repeated.is_empty())
+    }
+}
+
 /// What a merge wrote.
 pub(crate) struct Merged {
     pub(crate) files: Vec<LakeFile>,
-    /// Rows left out as repeats.
+    /// Rows left out.
     pub(crate) removed: u64,
+    /// Of them, those with a source: of records, not of folds, but in tables of versions.
+    pub(crate) removed_of_records: u64,
 }
 
-/// Merges `runs` into files of `level`, without the rows that `repeated` removes.
+/// Merges `runs` into files of `level`, without the rows that are left out.
 /// On an error nothing of the output stays.
 pub(crate) fn merge(
     shared: &Shared,
     table: Table,
     runs: &[Run],
     level: Level,
-    repeated: &Repeated,
+    left_out: &LeftOut<'_>,
 ) -> Result<Merged> {
     let run = shared.sequence.fetch_add(1, Ordering::Relaxed);
     let days = days_of(shared, table, runs)?;
     let mut merged = Merged {
         files: Vec::new(),
         removed: 0,
+        removed_of_records: 0,
     };
     for group in groups(&days) {
         let writers = group
@@ -55,14 +73,16 @@ pub(crate) fn merge(
             .map(|&(day, _)| DayWriter::new(shared, table, level, run, day));
         let mut output = Output {
             writers: writers.collect(),
-            repeated,
+            left_out,
             removed: 0,
+            removed_of_records: 0,
         };
         if let Err(error) = merge_pass(shared, table, runs, &mut output, &mut merged.files) {
             remove_all(&merged.files);
             return Err(error);
         }
         merged.removed += output.removed;
+        merged.removed_of_records += output.removed_of_records;
     }
     Ok(merged)
 }
@@ -176,6 +196,8 @@ struct Cursor {
     places: KeyPlaces,
     projects: TextRows,
     sources: TextRows,
+    /// Whose a row is, in a table that tells.
+    whose: TextRows,
     ids: TextRows,
     times: ScalarBuffer<i64>,
     offsets: ScalarBuffer<i64>,
@@ -188,6 +210,7 @@ struct Cursor {
 struct KeyPlaces {
     project: usize,
     source: usize,
+    whose: usize,
     id: usize,
     time: usize,
     offset: usize,
@@ -211,12 +234,14 @@ impl Cursor {
             places: KeyPlaces {
                 project: place(key.project),
                 source: place(key.source),
+                whose: place(table.whose().unwrap_or(key.project)),
                 id: place(key.id),
                 time: place(key.time),
                 offset: place(LOG_OFFSET),
             },
             projects: empty(),
             sources: empty(),
+            whose: empty(),
             ids: empty(),
             times: ScalarBuffer::from(Vec::new()),
             offsets: ScalarBuffer::from(Vec::new()),
@@ -249,6 +274,7 @@ impl Cursor {
         let places = self.places;
         self.projects = TextRows::new(&columns[places.project]);
         self.sources = TextRows::new(&columns[places.source]);
+        self.whose = TextRows::new(&columns[places.whose]);
         self.ids = TextRows::new(&columns[places.id]);
         let times = columns[places.time].as_primitive::<TimestampMillisecondType>();
         self.times = times.values().clone();
@@ -287,8 +313,9 @@ impl Cursor {
 struct Output<'a> {
     /// By day, ascending.
     writers: Vec<DayWriter<'a>>,
-    repeated: &'a Repeated,
+    left_out: &'a LeftOut<'a>,
     removed: u64,
+    removed_of_records: u64,
 }
 
 impl Output<'_> {
@@ -310,6 +337,8 @@ impl Output<'_> {
                 let writer = &mut self.writers[place];
                 if removed {
                     self.removed += 1;
+                    let of_record = !from.sources.value(start).is_empty();
+                    self.removed_of_records += u64::from(of_record);
                 } else {
                     let bounds = (&from.times[start..stop], &from.offsets[start..stop]);
                     writer.push(&from.columns, start, bounds, files)?;
@@ -321,13 +350,17 @@ impl Output<'_> {
     }
 
     fn removes(&self, from: &Cursor, row: usize) -> bool {
-        if self.repeated.is_empty() {
+        if self.left_out.is_empty() {
             return false;
         }
-        let (project, source) = (from.projects.value(row), from.sources.value(row));
-        let id = from.ids.value(row);
-        self.repeated
-            .removes(project, source, id, from.offsets[row])
+        let (project, offset) = (from.projects.value(row), from.offsets[row]);
+        match self.left_out {
+            LeftOut::Repeats(repeated) => {
+                let (source, id) = (from.sources.value(row), from.ids.value(row));
+                repeated.removes(project, source, id, offset)
+            }
+            LeftOut::Forgotten(rows) => rows.removes(project, from.whose.value(row), offset),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod compaction;
 mod day_links;
 mod day_writer;
 pub mod entry;
+mod forget;
 mod identities;
 mod merge;
 mod open;
@@ -22,7 +23,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,7 @@ use fulmar_flow::{State, StateBatch};
 pub use check::{CheckReport, FileInfo};
 pub use compaction::{Compaction, CompactionReport};
 pub use entry::{FileEntry, LakeFile, Level, day_name, day_of};
+pub use forget::Forgotten;
 pub use identities::{Identity, scan_file, scan_identities};
 pub use snapshot::Snapshot;
 #[cfg(test)]
@@ -120,6 +122,8 @@ pub(crate) struct Shared {
     /// them to the operator: nothing is merged out of bytes that changed.
     pub(crate) damaged: Mutex<BTreeSet<PathBuf>>,
     pub(crate) sequence: AtomicU64,
+    /// When rows to be forgotten are looked for again: after some were left in damaged files.
+    pub(crate) purge_again_ms: AtomicI64,
     pub(crate) stopping: AtomicBool,
     pub(crate) activity: Mutex<plan::Activity>,
     pub(crate) figures: Figures,
@@ -138,6 +142,8 @@ pub(crate) struct Figures {
     pub(crate) rows_merged: AtomicU64,
     pub(crate) repeats_removed: AtomicU64,
     pub(crate) rows_expired: AtomicU64,
+    pub(crate) rows_forgotten: AtomicU64,
+    pub(crate) records_forgotten: AtomicU64,
     pub(crate) merge_busy_ns: AtomicU64,
     pub(crate) writer_wait_ns: AtomicU64,
 }
@@ -159,6 +165,10 @@ pub struct LakeStats {
     pub repeats_removed: u64,
     /// Rows that retention removed.
     pub rows_expired: u64,
+    /// Rows removed because they were to be forgotten.
+    pub rows_forgotten: u64,
+    /// Of them, those that records of the log had become.
+    pub records_forgotten: u64,
     /// Time spent merging, ns.
     pub merge_busy_ns: u64,
     /// Time that the writer waited for compaction, ns.
@@ -251,11 +261,12 @@ impl Lake {
         batch.put(entry::KEYSPACE, key, file.entry.encode());
     }
 
-    /// The batch is committed: readers may see its files.
-    pub fn committed(&self, files: Vec<LakeFile>) {
+    /// The batch is committed: readers may see its files, and no longer what was forgotten.
+    pub fn committed(&self, files: Vec<LakeFile>, forgotten: Vec<Forgotten>) {
         let rows: u64 = files.iter().map(|file| file.entry.rows).sum();
         hold(&self.shared.activity).add((self.shared.config.clock)(), rows);
         self.shared.change_list(|list| {
+            list.forget(forgotten);
             for file in files {
                 let of_table = list.of_mut(file.table);
                 of_table.retain(|listed| listed.entry.name != file.entry.name);
@@ -319,6 +330,8 @@ impl Lake {
             rows_merged: count(&figures.rows_merged),
             repeats_removed: count(&figures.repeats_removed),
             rows_expired: count(&figures.rows_expired),
+            rows_forgotten: count(&figures.rows_forgotten),
+            records_forgotten: count(&figures.records_forgotten),
             merge_busy_ns: count(&figures.merge_busy_ns),
             writer_wait_ns: count(&figures.writer_wait_ns),
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex};
 
 use fulmar_flow::{State, StateBatch};
@@ -13,7 +13,7 @@ use fulmar_log::disk;
 use super::entry::{
     self, DEAD_PREFIX, FILE_PREFIX, FileEntry, KEYSPACE, LakeFile, Level, SEQUENCE_KEY, bad_entry,
 };
-use super::{DeadFile, Figures, FileList, Lake, LakeConfig, Shared, plan};
+use super::{DeadFile, Figures, FileList, Lake, LakeConfig, Shared, forget, plan};
 use crate::error::{Result, StoreError, io_error};
 use crate::tables::Table;
 
@@ -40,6 +40,7 @@ impl Lake {
             list.of_mut(table)
                 .push(Arc::new(LakeFile { table, entry, path }));
         }
+        list.forget(forget::read_all(&state)?);
         let dead = read_dead(&state, &files_dir)?;
         let sequence = read_sequence(&state)?;
         let shared = Shared {
@@ -54,6 +55,7 @@ impl Lake {
             days_to_show: Mutex::default(),
             damaged: Mutex::default(),
             sequence: AtomicU64::new(sequence),
+            purge_again_ms: AtomicI64::new(i64::MIN),
             stopping: AtomicBool::new(false),
             activity: Mutex::new(plan::Activity::default()),
             figures: Figures::default(),

@@ -139,6 +139,15 @@ impl QueryFormat {
     }
 }
 
+/// A view over one table.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct QueryView {
+    /// The table.
+    pub of: &'static str,
+    /// The statement that it stands for.
+    pub sql: &'static str,
+}
+
 /// A statement and the tables that it may see.
 pub struct QueryRequest {
     /// The statement.
@@ -147,6 +156,8 @@ pub struct QueryRequest {
     pub format: QueryFormat,
     /// The tables, by name.
     pub tables: BTreeMap<String, QueryTable>,
+    /// Views over them, by name.
+    pub views: BTreeMap<&'static str, QueryView>,
     /// Show the rows of this project only.
     pub project: Option<String>,
     /// Kept until the query has ended: the snapshot that holds the files.

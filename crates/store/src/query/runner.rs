@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::child::Answer;
 use super::spill::Spill;
-use super::{QueryError, QueryFormat, QueryLimits, QueryRequest, QueryTable};
+use super::{QueryError, QueryFormat, QueryLimits, QueryRequest, QueryTable, QueryView};
 
 /// Runs queries within their limits.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ impl QueryRunner {
         spill: Option<&Spill>,
     ) -> Result<Vec<u8>, QueryError> {
         let mut tables = request.tables.clone();
-        for file in tables.values_mut().flat_map(|table| table.files.iter_mut()) {
+        for file in tables.values_mut().flat_map(QueryTable::every_file) {
             let relative = Path::new(file).strip_prefix(&self.folder).ok();
             if let Some(relative) = relative.and_then(Path::to_str) {
                 *file = relative.to_string();
@@ -89,6 +89,7 @@ impl QueryRunner {
             sql: &request.sql,
             format: request.format,
             tables: &tables,
+            views: &request.views,
             folder: &self.folder,
             memory_bytes: self.limits.memory_bytes,
             timeout_ms: u64::try_from(self.limits.time_max.as_millis()).unwrap_or(u64::MAX),
@@ -121,6 +122,7 @@ struct RequestLine<'a> {
     sql: &'a str,
     format: QueryFormat,
     tables: &'a BTreeMap<String, QueryTable>,
+    views: &'a BTreeMap<&'static str, QueryView>,
     folder: &'a Path,
     memory_bytes: u64,
     timeout_ms: u64,

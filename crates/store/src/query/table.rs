@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::QueryError;
 use crate::lake::Snapshot;
-use crate::tables::{LOG_OFFSET, Table};
+use crate::tables::{LOG_OFFSET, SESSION_PROFILE, Table};
 
 /// One table of a query: the files of a snapshot and the columns that the table has.
 #[derive(Debug, Clone, Serialize)]
@@ -18,6 +18,38 @@ pub struct QueryTable {
     project_column: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_of: Option<LastOf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden: Option<Hidden>,
+}
+
+/// Rows that are still in files and not to be seen.
+#[derive(Debug, Clone, Serialize)]
+struct Hidden {
+    rows: Vec<HiddenRows>,
+    order: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whose_column: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    told_by: Option<ToldBy>,
+}
+
+/// A project's rows from before an offset, or those of one whose they are.
+#[derive(Debug, Clone, Serialize)]
+struct HiddenRows {
+    project: String,
+    whose: Option<String>,
+    before: u64,
+}
+
+/// Another table, which tells whose the rows are that `whose_column` names.
+#[derive(Debug, Clone, Serialize)]
+struct ToldBy {
+    rows: Vec<HiddenRows>,
+    files: Vec<String>,
+    project_column: &'static str,
+    whose_column: &'static str,
+    id_column: &'static str,
+    order: &'static str,
 }
 
 /// Which of a table's versions is the last.
@@ -46,15 +78,7 @@ impl QueryTable {
         schema: &Schema,
         project_column: Option<&str>,
     ) -> Result<QueryTable, QueryError> {
-        let mut names = Vec::with_capacity(files.len());
-        for file in files {
-            // The child works in the data folder, not here.
-            let file = std::path::absolute(file)?;
-            let name = file.to_str().ok_or_else(|| {
-                QueryError::Program(format!("the path {} is not UTF-8", file.display()))
-            })?;
-            names.push(name.to_string());
-        }
+        let names = names(files)?;
         let mut columns = Vec::with_capacity(schema.fields().len());
         for field in schema.fields() {
             let sql_type = sql_type(field.data_type()).ok_or_else(|| {
@@ -72,26 +96,36 @@ impl QueryTable {
             equal_columns: false,
             project_column: project_column.map(str::to_string),
             last_of: None,
+            hidden: None,
         })
     }
 
     /// A table as a snapshot has it.
     pub fn of_snapshot(snapshot: &Snapshot, table: Table) -> Result<QueryTable, QueryError> {
         let listed = snapshot.files(table);
-        let files: Vec<PathBuf> = listed
-            .iter()
-            .map(|file| file.path.as_ref().clone())
-            .collect();
+        let files = files_of(snapshot, table);
         let project = table.key_columns().project;
         let mut seen = QueryTable::new(&files, &table.schema(), Some(project))?;
         // Files of an earlier version lack columns; then every footer has to be read first.
         seen.equal_columns = listed
             .iter()
             .all(|file| file.entry.version == table.version());
+        seen.hidden = hidden(snapshot, table)?;
         if table == Table::Events {
             seen.show_id_as_openpanel_does();
         }
         Ok(seen)
+    }
+
+    /// All files that are read for it.
+    pub(super) fn every_file(&mut self) -> impl Iterator<Item = &mut String> {
+        let told_by = self
+            .hidden
+            .iter_mut()
+            .filter_map(|hidden| hidden.told_by.as_mut());
+        self.files
+            .iter_mut()
+            .chain(told_by.flat_map(|by| &mut by.files))
     }
 
     /// The last version of each id alone, of a table whose rows are versions.
@@ -112,6 +146,61 @@ impl QueryTable {
             sql_type: "VARCHAR".to_owned(),
         });
     }
+}
+
+/// The files as the child, which works in the data folder, finds them.
+fn names(files: &[PathBuf]) -> Result<Vec<String>, QueryError> {
+    let name = |file: &PathBuf| {
+        let file = std::path::absolute(file)?;
+        let name = file.to_str().map(str::to_owned);
+        name.ok_or_else(|| QueryError::Program(format!("the path {} is not UTF-8", file.display())))
+    };
+    files.iter().map(name).collect()
+}
+
+fn files_of(snapshot: &Snapshot, table: Table) -> Vec<PathBuf> {
+    let listed = snapshot.files(table).iter();
+    listed.map(|file| file.path.as_ref().clone()).collect()
+}
+
+/// What operators had forgotten and files may still hold.
+fn hidden(snapshot: &Snapshot, table: Table) -> Result<Option<Hidden>, QueryError> {
+    let concerned = snapshot.forgotten().iter();
+    let (mut rows, mut told) = (Vec::new(), Vec::new());
+    for one in concerned.filter(|one| one.concerns(table)) {
+        let row = |whose: Option<&String>| HiddenRows {
+            project: one.project.clone(),
+            whose: whose.cloned(),
+            before: one.before,
+        };
+        let of_sessions = table.is_told_by_sessions() && one.profile.is_some();
+        let to = if of_sessions { &mut told } else { &mut rows };
+        to.push(row(one.profile.as_ref()));
+        if of_sessions {
+            rows.extend(one.sessions.iter().map(|session| row(Some(session))));
+        }
+    }
+    if rows.is_empty() && told.is_empty() {
+        return Ok(None);
+    }
+    let sessions = Table::Sessions;
+    let told_by = match told.is_empty() {
+        true => None,
+        false => Some(ToldBy {
+            rows: told,
+            files: names(&files_of(snapshot, sessions))?,
+            project_column: sessions.key_columns().project,
+            whose_column: SESSION_PROFILE,
+            id_column: sessions.key_columns().id,
+            order: LOG_OFFSET,
+        }),
+    };
+    Ok(Some(Hidden {
+        rows,
+        order: LOG_OFFSET,
+        whose_column: table.whose(),
+        told_by,
+    }))
 }
 
 /// DuckDB's type of what Parquet holds for an Arrow type.

@@ -96,6 +96,9 @@ pub struct KeyColumns {
     pub time: &'static str,
 }
 
+/// Column of a session's profile.
+pub const SESSION_PROFILE: &str = "profile_id";
+
 /// Column of the record's offset in every table.
 pub const LOG_OFFSET: &str = "log_offset";
 
@@ -138,6 +141,23 @@ impl Table {
     /// are made by folds and stand in no ledger.
     pub fn is_versioned(self) -> bool {
         matches!(self, Table::Sessions | Table::Profiles | Table::Groups)
+    }
+
+    /// The column that says whose a row is, besides its project's: the profile, or the session
+    /// that [`Table::is_told_by_sessions`].
+    pub fn whose(self) -> Option<&'static str> {
+        match self {
+            Table::Events => Some("profile_id"),
+            Table::Sessions | Table::Profiles => Some("id"),
+            Table::SessionReplayChunks => Some("session_id"),
+            _ => None,
+        }
+    }
+
+    /// Whether rows are those of a profile by their session: of what a session's versions name
+    /// for one, and of all the earlier ones as well.
+    pub fn is_told_by_sessions(self) -> bool {
+        matches!(self, Table::Sessions | Table::SessionReplayChunks)
     }
 
     /// Whether its rows go when their time is over. Profiles and groups stay: they are what

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use fulmar_event::Body;
+use fulmar_event::{
+    Body, Door, Enrichment, Head, ProfileChange, ProfileView, Timestamp, partition_of,
+};
 use fulmar_flow::repeats::{IdHash, Repeats};
 use fulmar_log::{Record, Records};
 use fulmar_sessions::{Feed, SessionFold};
@@ -39,6 +41,21 @@ impl Sampled {
     }
 }
 
+/// What a record of the block asks to forget.
+#[derive(Clone)]
+pub(super) struct Forget {
+    /// The record's number in the block.
+    pub(super) number: u32,
+    /// Place of its identity.
+    place: usize,
+    pub(super) event_id: String,
+    pub(super) project: String,
+    /// None: all of the project.
+    pub(super) profile: Option<String>,
+    pub(super) offset: u64,
+    pub(super) asked_ms: i64,
+}
+
 /// The rows of the block in hand. Memory is kept from block to block.
 #[derive(Default)]
 pub(super) struct Rows {
@@ -57,6 +74,7 @@ pub(super) struct Rows {
     /// Which of them are product events.
     pub(super) tracks: Vec<u32>,
     pub(super) ticks: u64,
+    forgets: Vec<Forget>,
     /// Flat properties of the event in hand.
     properties: Pairs,
     /// What goes on to the topic `profiles`.
@@ -87,6 +105,7 @@ impl Rows {
         self.is_new.clear();
         self.tracks.clear();
         self.ticks = 0;
+        self.forgets.clear();
         self.onward.clear();
     }
 
@@ -132,14 +151,28 @@ impl Rows {
                 self.replay_chunks.append(&row);
                 (stamp.project, stamp.source)
             }
-            Body::Track(_) => (stamp.project, stamp.source),
-            Body::Profile(_) | Body::None => return Err(Refusal::no_table()),
+            Body::Track(_) => {
+                self.tracks.push(self.identities.len() as u32);
+                (stamp.project, stamp.source)
+            }
+            Body::Profile(view) => {
+                let profile = view.forgets().ok_or_else(Refusal::no_table)?;
+                self.forgets.push(Forget {
+                    number,
+                    place: self.identities.len(),
+                    event_id: event.event_id.to_owned(),
+                    project: stamp.project.to_owned(),
+                    profile: profile.map(str::to_owned),
+                    offset: record.offset,
+                    asked_ms: record.append_time_ms,
+                });
+                (stamp.project, stamp.source)
+            }
+            Body::None => return Err(Refusal::no_table()),
         };
-        let table = Table::of_body(&event.body).ok_or_else(Refusal::no_table)?;
+        // What asks to forget has no row, as events that the session fold leaves out.
+        let table = Table::of_body(&event.body).unwrap_or(Table::Events);
         let id = event.event_id.as_bytes();
-        if table == Table::Events {
-            self.tracks.push(self.identities.len() as u32);
-        }
         self.identities
             .push(repeats.hash(project.as_bytes(), source.as_bytes(), id));
         self.numbers.push(number);
@@ -187,6 +220,12 @@ impl Rows {
         Ok(())
     }
 
+    /// What the records ask to forget, once it is known which are new.
+    pub(super) fn forgets(&self) -> impl Iterator<Item = &Forget> {
+        let is_new = |forget: &&Forget| self.is_new[forget.place];
+        self.forgets.iter().filter(is_new)
+    }
+
     /// Lets the session fold's time go on to the record's.
     pub(super) fn pass_time(&mut self, record: &Record<'_>, sessions: &mut SessionFold) {
         let mut sink = self.sink((record.partition, record.offset));
@@ -196,6 +235,31 @@ impl Rows {
     /// Appends the rows of the sessions that the block changed.
     pub(super) fn add_sessions(&mut self, sessions: &mut SessionFold) {
         sessions.finish_block(&mut self.sink((0, 0)));
+    }
+
+    /// Tells the profile fold, after all that sessions told it before (F1).
+    pub(super) fn pass_on(&mut self, forget: &Forget) {
+        let profile = forget.profile.as_deref().unwrap_or("");
+        let head = Head {
+            event_id: &forget.event_id,
+            time: Timestamp::from_millis(forget.asked_ms),
+            ingest_time: Timestamp::from_millis(forget.asked_ms),
+            gateway: "",
+            batch_id: "",
+            project: &forget.project,
+            client: "",
+            key: profile,
+            door: Door::Track,
+            control_offset: 0,
+            enrichment: Enrichment::default(),
+        };
+        let view = ProfileView {
+            profile_id: profile,
+            change: ProfileChange::Forget as i32,
+            ..ProfileView::default()
+        };
+        let partition = partition_of(profile.as_bytes(), self.partitions);
+        head.append_to(&view, partition, &mut self.onward);
     }
 
     fn sink(&mut self, at: (u16, u64)) -> SessionSink<'_> {

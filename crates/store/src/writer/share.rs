@@ -13,7 +13,7 @@ use fulmar_log::Record;
 use fulmar_sessions::SessionFold;
 
 use super::SESSIONS;
-use super::rows::{Rows, Sampled};
+use super::rows::{Forget, Rows, Sampled};
 use crate::error::StoreError;
 use crate::lake::{Lake, LakeFile};
 use crate::refusal::Refusal;
@@ -38,6 +38,8 @@ pub(super) struct Done<'b> {
     pub(super) withdrawn: Vec<IdHash>,
     /// What becomes of devices in the state: key, and value or none to delete.
     pub(super) devices: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Sessions that went, by the number of the record that asked for it.
+    pub(super) sessions_forgotten: Vec<(u32, String)>,
 }
 
 /// The shard of a partition.
@@ -81,12 +83,13 @@ impl Share<'_> {
         block: &'b Block,
         state: &State,
         lake: &Lake,
+        forgets: &[Forget],
         phases: &Phases,
     ) -> Result<Done<'b>, StoreError> {
         let mut done = Done::default();
         self.rows.sampled = Sampled::default();
         let began = Instant::now();
-        self.fold_sessions(block, state, &mut done)?;
+        self.fold_sessions(block, state, forgets, &mut done)?;
         let both = began.elapsed();
         let projecting = both.mul_f64(self.rows.sampled.share_of_projection());
         phases.add(Phase::Project, projecting);
@@ -114,6 +117,7 @@ impl Share<'_> {
         &mut self,
         block: &'b Block,
         state: &State,
+        forgets: &[Forget],
         done: &mut Done<'b>,
     ) -> Result<(), StoreError> {
         for sessions in &mut *self.shards {
@@ -122,9 +126,13 @@ impl Share<'_> {
         // Product events become rows once it is known which are new: repeats extend no session.
         let tracks = std::mem::take(&mut self.rows.tracks);
         let mut tracks = tracks.into_iter().peekable();
+        let mut forgets = forgets.iter().peekable();
         for (number, record) in (0..).zip(block.records()) {
             for sessions in &mut *self.shards {
                 self.rows.pass_time(&record, sessions);
+            }
+            if let Some(forget) = forgets.next_if(|forget| forget.number == number) {
+                self.forget(forget, &record, done);
             }
             let track = tracks.next_if(|&place| self.rows.numbers[place as usize] == number);
             let Some(place) = track.map(|place| place as usize) else {
@@ -140,6 +148,21 @@ impl Share<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A profile may have sessions of any device, so that every share forgets; one passes it on.
+    fn forget(&mut self, forget: &Forget, record: &Record<'_>, done: &mut Done<'_>) {
+        for sessions in &mut *self.shards {
+            let profile = forget.profile.as_deref();
+            let ids = sessions.forget_all_of(&forget.project, profile);
+            if profile.is_some() {
+                let ids = ids.iter().map(|id| (forget.number, id.as_str().to_owned()));
+                done.sessions_forgotten.extend(ids);
+            }
+        }
+        if self.shard(record).is_some() {
+            self.rows.pass_on(forget);
+        }
     }
 
     fn write_files(

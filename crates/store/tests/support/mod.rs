@@ -9,8 +9,9 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type, TimestampMillisecondType, UInt64Type};
 use fulmar_event::{
-    AuthenticationDraft, BatchBuilder, BatchRules, Door, Enrichment, Head, MessageDraft, Records,
-    SchemaCheck, Timestamp, TrackView, admit_batch, limits, partition_of,
+    AuthenticationDraft, BatchBuilder, BatchRules, Door, Enrichment, Head, MessageDraft,
+    ProfileChange, ProfileView, Records, SchemaCheck, Timestamp, TrackView, admit_batch, limits,
+    partition_of,
 };
 use fulmar_flow::repeats::{Repeats, RepeatsConfig};
 use fulmar_flow::{
@@ -278,6 +279,29 @@ pub fn track(id: &str, time_ms: i64, event: &TrackView<'_>, out: &mut Records) {
         },
     };
     head.append_to(event, partition_of(event.device_id.as_bytes(), 16), out);
+}
+
+/// The record that asks to forget; without a profile the project.
+pub fn forget(id: &str, project: &str, profile: &str, out: &mut Records) {
+    let head = Head {
+        event_id: id,
+        time: Timestamp::from_millis(5_000),
+        ingest_time: Timestamp::from_millis(5_000),
+        gateway: "",
+        batch_id: "",
+        project,
+        client: "operator",
+        key: profile,
+        door: Door::Track,
+        control_offset: 0,
+        enrichment: Enrichment::default(),
+    };
+    let view = ProfileView {
+        profile_id: profile,
+        change: ProfileChange::Forget as i32,
+        ..ProfileView::default()
+    };
+    head.append_to(&view, 0, out);
 }
 
 /// The table's rows: each column as text, by name.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use fulmar_flow::{FoldStats, FoldStatus, Ledger};
 use fulmar_log::Topic;
+use fulmar_store::profile_writer::PROFILES;
 use fulmar_store::writer::WRITER;
 
 use super::family::{Family, Labels, label};
@@ -11,19 +12,26 @@ use crate::serve::live::Live;
 
 /// The ledger of I8: one gauge per term, since the terms are committed state and not rates.
 pub fn ledger(live: &Live) -> Result<Vec<Family>, fmt::Error> {
-    let end = live.journal(Topic::Events).end();
-    let ledger = Ledger::read(&live.state, WRITER, end).map_err(|_| fmt::Error)?;
-    let term = |name: &str, count: u64| (label("term", name), count as f64);
-    let mut rows = vec![
-        term("logged", ledger.logged),
-        term("stored", ledger.stored),
-        term("repeats", ledger.repeats),
-        term("quarantined", ledger.quarantined),
-        term("backlog", ledger.backlog),
-    ];
-    for (reason, count) in &ledger.dropped {
-        let labels = vec![("term", "dropped".to_owned()), ("reason", reason.clone())];
-        rows.push((labels, *count as f64));
+    let mut rows = Vec::new();
+    for (topic, fold) in [(Topic::Events, WRITER), (Topic::Profiles, PROFILES)] {
+        let end = live.journal(topic).end();
+        let ledger = Ledger::read(&live.state, fold, end).map_err(|_| fmt::Error)?;
+        let mut term = |name: &str, reason: Option<&String>, count: u64| {
+            let mut labels = vec![
+                ("topic", topic.name().to_owned()),
+                ("term", name.to_owned()),
+            ];
+            labels.extend(reason.map(|reason| ("reason", reason.clone())));
+            rows.push((labels, count as f64));
+        };
+        term("logged", None, ledger.logged);
+        term("stored", None, ledger.stored);
+        term("repeats", None, ledger.repeats);
+        term("quarantined", None, ledger.quarantined);
+        term("backlog", None, ledger.backlog);
+        for (reason, count) in &ledger.dropped {
+            term("dropped", Some(reason), *count);
+        }
     }
     let help = "logged = stored + repeats + quarantined + dropped + backlog";
     Ok(vec![Family::gauges("fulmar_ledger_records", help, rows)])

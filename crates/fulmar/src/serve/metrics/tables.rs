@@ -49,6 +49,11 @@ pub fn families(live: &Live) -> Vec<Family> {
             "Rows removed for their age",
             stats.rows_expired,
         ),
+        (
+            "fulmar_deleted_rows",
+            "Rows removed because an operator deleted whose they were",
+            stats.rows_forgotten,
+        ),
     ];
     let counters = counters.map(|(name, help, value)| Family::counter(name, help, value));
     let damaged = Family::gauge(

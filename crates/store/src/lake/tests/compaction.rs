@@ -117,7 +117,14 @@ fn a_merge_that_was_not_committed_leaves_the_list_as_it_was() {
     expected.extend(test.write(&[("p", "s", "b", DAY_MS)], true));
     let job = plan::next_job_of_all(&test.lake.shared.list()).unwrap();
     let none = repeats::Repeated::none();
-    merge::merge(&test.lake.shared, TABLE, &job.runs, job.level, &none).unwrap();
+    merge::merge(
+        &test.lake.shared,
+        TABLE,
+        &job.runs,
+        job.level,
+        &merge::LeftOut::Repeats(&none),
+    )
+    .unwrap();
     assert_eq!(test.names().len(), 3);
     drop(job);
     let test = test.reopen();

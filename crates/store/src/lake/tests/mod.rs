@@ -138,7 +138,7 @@ impl TestLake {
             let mut batch = StateBatch::new();
             self.lake.stage(&file, &mut batch);
             self.lake.shared.state.commit(batch).unwrap();
-            self.lake.committed(vec![file]);
+            self.lake.committed(vec![file], Vec::new());
         }
         written
     }

@@ -40,6 +40,7 @@ fn request(held: Box<dyn Any + Send>) -> QueryRequest {
         sql: "SELECT 1".to_string(),
         format: QueryFormat::Json,
         tables: BTreeMap::new(),
+        views: BTreeMap::new(),
         project: None,
         held,
     }
