@@ -254,7 +254,9 @@ impl Handler for Public {
     async fn handle(&self, request: Request<Incoming>, peer: &Arc<Peer>) -> Answer {
         let path = request.uri().path();
         let mut response = match path {
-            path if path == QUERY || path.starts_with(ADMIN) => self.operate(request).await,
+            path if path == QUERY || path.starts_with(ADMIN) => {
+                Box::pin(self.operate(request)).await
+            }
             _ => self.doors(request, peer).await,
         };
         let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));

@@ -103,6 +103,8 @@ impl Connections {
             .header_read_timeout(None)
             .max_buf_size(limits::READ_BUFFER_BYTES_MAX)
             .max_header_size(limits::HEADER_BYTES_MAX)
+            // Answers are short: one copy costs less than a list of pieces.
+            .writev(false)
             .serve_connection(io, service);
         let steps = |cx: &mut Context<'_>, finish: bool| {
             if finish {

@@ -169,33 +169,22 @@ impl TrackDoor {
         if route != Route::NotSupported && request.method() != route.method() {
             return Err(Refusal::Method(route.allowed()));
         }
+        if route == Route::NotSupported {
+            return Err(Refusal::NotSupported);
+        }
+        if route == Route::DeviceId {
+            let trusted = &self.config.trusted_proxies;
+            let caller = Caller::of(request.headers(), peer.remote.ip(), trusted);
+            return self.device_id(&caller);
+        }
+        let (received, reservation) = self.receive(request, peer, body_read).await?;
+        // Requests of many items are boxed: every request's future is as large as the largest.
         match route {
-            Route::Track => {
-                let (received, reservation) = self.receive(request, peer, body_read).await?;
-                self.single(&received, reservation, None).await
-            }
-            Route::Batch => {
-                let (received, reservation) = self.receive(request, peer, body_read).await?;
-                self.batch(&received, reservation).await
-            }
-            Route::Legacy(kind) => {
-                let (received, reservation) = self.receive(request, peer, body_read).await?;
-                self.single(&received, reservation, Some(kind)).await
-            }
-            Route::Segment(kind) => {
-                let (received, reservation) = self.receive(request, peer, body_read).await?;
-                self.segment(&received, reservation, kind).await
-            }
-            Route::Import => {
-                let (received, reservation) = self.receive(request, peer, body_read).await?;
-                self.import(&received, reservation).await
-            }
-            Route::NotSupported => Err(Refusal::NotSupported),
-            Route::DeviceId => {
-                let trusted = &self.config.trusted_proxies;
-                let caller = Caller::of(request.headers(), peer.remote.ip(), trusted);
-                self.device_id(&caller)
-            }
+            Route::Batch => Box::pin(self.batch(&received, reservation)).await,
+            Route::Segment(kind) => Box::pin(self.segment(&received, reservation, kind)).await,
+            Route::Import => Box::pin(self.import(&received, reservation)).await,
+            Route::Legacy(kind) => self.single(&received, reservation, Some(kind)).await,
+            _ => self.single(&received, reservation, None).await,
         }
     }
 }

@@ -47,7 +47,7 @@ impl TrackDoor {
             Some(kind) => Envelope::of_payload(kind, item),
         };
         if envelope.kind == "batch" {
-            return self.envelope(received, &envelope, reservation).await;
+            return Box::pin(self.envelope(received, &envelope, reservation)).await;
         }
         let admitted = self.admit(received, &envelope).await?;
         self.spend(&admitted, 1, item.len() as u64)?;
