@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::BenchError;
 use crate::ingest::Failure;
-use crate::report::{Ledger, Metric, Report, Spread};
+use crate::report::{Bound, Ledger, Metric, Report, Spread};
 use crate::server::child::{self, ChildServer};
 use crate::server::folder::Folder;
 use crate::server::ops::Ops;
@@ -306,22 +306,15 @@ fn judge(
         report.verdict = format!("not reconciled with {} workers: {fault}", one.workers);
         return Some(Failure::NotReconciled);
     }
-    let median = |name: &str| match report.summary.get(name) {
-        Some(Metric::Figure(spread)) => Some(spread.median),
-        _ => None,
-    };
-    let above = |name: &str, bound: Option<f64>| {
-        let (found, bound) = (median(name)?, bound?);
-        (found > bound).then(|| format!("{name} {found:.2} is above {bound:.2}"))
-    };
     let bounds = &options.bounds;
-    let ratio = || {
-        let name = format!("workers_{most}");
-        let (found, bound) = (report.ratio.get(&name)?, bounds.workers_ratio_min?);
-        (*found < bound).then(|| format!("ratio.{name} {found:.2} is below {bound:.2}"))
-    };
-    report.verdict = above("settled_seconds", bounds.settled_seconds_max)
-        .or_else(ratio)
-        .or_else(|| above("resident_mib_max", bounds.resident_mib_max))?;
-    Some(Failure::BelowBound)
+    let workers = format!("workers_{most}");
+    let ratio = report.ratio.get(&workers).copied();
+    let shown = format!("ratio.{workers}");
+    let (settled, resident) = ("settled_seconds", "resident_mib_max");
+    let bounds = [
+        Bound::most(settled, report.median(settled), bounds.settled_seconds_max),
+        Bound::least(&shown, ratio, bounds.workers_ratio_min),
+        Bound::most(resident, report.median(resident), bounds.resident_mib_max),
+    ];
+    (!report.meets(&bounds)).then_some(Failure::BelowBound)
 }

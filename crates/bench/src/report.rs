@@ -70,6 +70,71 @@ impl Report {
     pub fn is_ok(&self) -> bool {
         self.verdict == "ok"
     }
+
+    /// The median of a metric over all rounds; of times, that of their 99th percentile.
+    pub(crate) fn median(&self, name: &str) -> Option<f64> {
+        match self.summary.get(name)? {
+            Metric::Figure(spread) => Some(spread.median),
+            Metric::Latency { p99, .. } => Some(p99.median),
+        }
+    }
+
+    /// Judges the bounds that were given: the verdict names the first that is not met. One on a
+    /// figure that this run did not measure is not met. True when all are.
+    pub(crate) fn meets(&mut self, bounds: &[Bound<'_>]) -> bool {
+        let missed = bounds.iter().find_map(|bound| bound.missed());
+        let meets = missed.is_none();
+        if let Some(missed) = missed {
+            self.verdict = missed;
+        }
+        meets
+    }
+}
+
+/// What a caller asks of one figure.
+pub(crate) struct Bound<'a> {
+    pub(crate) name: &'a str,
+    /// What was measured.
+    pub(crate) found: Option<f64>,
+    pub(crate) least: Option<f64>,
+    pub(crate) most: Option<f64>,
+}
+
+impl<'a> Bound<'a> {
+    pub(crate) fn least(name: &'a str, found: Option<f64>, least: Option<f64>) -> Bound<'a> {
+        Bound {
+            name,
+            found,
+            least,
+            most: None,
+        }
+    }
+
+    pub(crate) fn most(name: &'a str, found: Option<f64>, most: Option<f64>) -> Bound<'a> {
+        Bound {
+            name,
+            found,
+            least: None,
+            most,
+        }
+    }
+
+    fn missed(&self) -> Option<String> {
+        let name = self.name;
+        match (self.found, self.least, self.most) {
+            (_, None, None) => None,
+            (None, Some(bound), _) | (None, None, Some(bound)) => Some(format!(
+                "{name} was not measured in this run, so that its bound {bound} is not met"
+            )),
+            (Some(found), Some(least), _) if found < least => {
+                Some(format!("{name} {found:.3} is below {least:.3}"))
+            }
+            (Some(found), _, Some(most)) if found > most => {
+                Some(format!("{name} {found:.3} is above {most:.3}"))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Where a bench ran.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::measured::Measured;
 use super::phase::BUDGETS;
 use super::{Failure, IngestOptions, Reconciled, Round};
-use crate::report::{Ledger, Metric, Report, Spread};
+use crate::report::{Bound, Ledger, Metric, Report, Spread};
 
 impl Reconciled {
     /// Both together.
@@ -186,30 +186,18 @@ fn judge(options: &IngestOptions, rounds: &[Round], report: &mut Report) -> Opti
         report.verdict = format!("a measurement without one acknowledged batch: {error}");
         return Some(Failure::NotReconciled);
     }
-    let median = |name: &str| match report.summary.get(name) {
-        Some(Metric::Figure(spread)) => Some(spread.median),
-        Some(Metric::Latency { p99, .. }) => Some(p99.median),
-        None => None,
-    };
     let bounds = &options.bounds;
-    let least = [
-        ("door_events_per_second", bounds.door_events_per_second_min),
-        ("events_per_second", bounds.events_per_second_min),
+    let (door, rate) = ("door_events_per_second", "events_per_second");
+    let fraction = report.fraction_of_limit;
+    let bounds = [
+        Bound::least(door, report.median(door), bounds.door_events_per_second_min),
+        Bound::least(rate, report.median(rate), bounds.events_per_second_min),
+        Bound::least("fraction_of_limit", fraction, bounds.fraction_of_limit_min),
+        Bound::most(
+            "answer_ms.p99",
+            report.median("answer_ms"),
+            bounds.answer_ms_p99_max,
+        ),
     ];
-    let mut missed = least.into_iter().find_map(|(name, bound)| {
-        let (found, bound) = (median(name)?, bound?);
-        (found < bound).then(|| format!("{name} {found:.0} is below {bound:.0}"))
-    });
-    if let (Some(found), Some(bound)) = (report.fraction_of_limit, bounds.fraction_of_limit_min)
-        && found < bound
-    {
-        missed.get_or_insert(format!("fraction_of_limit {found:.2} is below {bound:.2}"));
-    }
-    if let (Some(found), Some(bound)) = (median("answer_ms"), bounds.answer_ms_p99_max)
-        && found > bound
-    {
-        missed.get_or_insert(format!("answer_ms.p99 {found:.1} is above {bound:.1}"));
-    }
-    report.verdict = missed?;
-    Some(Failure::BelowBound)
+    (!report.meets(&bounds)).then_some(Failure::BelowBound)
 }

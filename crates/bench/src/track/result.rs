@@ -7,7 +7,7 @@ use super::phase::BUDGETS;
 use super::reconcile::Reconciled;
 use super::{Round, TrackOptions};
 use crate::ingest::Failure;
-use crate::report::{Ledger, Metric, Report, Spread};
+use crate::report::{Bound, Ledger, Metric, Report, Spread};
 
 /// The report, and what its verdict means for the exit code.
 pub(super) fn report(options: &TrackOptions, rounds: &[Round]) -> (Report, Option<Failure>) {
@@ -176,26 +176,13 @@ fn judge(options: &TrackOptions, rounds: &[Round], report: &mut Report) -> Optio
         report.verdict = format!("{phase}: {unsure} requests were never acknowledged: {error}");
         return Some(Failure::NotReconciled);
     }
-    let median = |name: &str| match report.summary.get(name) {
-        Some(Metric::Figure(spread)) => Some(spread.median),
-        _ => None,
-    };
     let bounds = &options.bounds;
-    let below = |name: &str, found: Option<f64>, bound: Option<f64>| {
-        let (found, bound) = (found?, bound?);
-        (found < bound).then(|| format!("{name} {found:.3} is below {bound:.3}"))
-    };
-    let above = |name: &str, bound: Option<f64>| {
-        let (found, bound) = (median(name)?, bound?);
-        (found > bound).then(|| format!("{name} {found:.3} is above {bound:.3}"))
-    };
-    let rate = median("events_per_second");
-    let missed = below("events_per_second", rate, bounds.events_per_second_min)
-        .or_else(|| {
-            let fraction = report.fraction_of_limit;
-            below("fraction_of_limit", fraction, bounds.fraction_of_limit_min)
-        })
-        .or_else(|| above("settled_seconds", bounds.settled_seconds_max));
-    report.verdict = missed?;
-    Some(Failure::BelowBound)
+    let (rate, settled) = ("events_per_second", "settled_seconds");
+    let fraction = report.fraction_of_limit;
+    let bounds = [
+        Bound::least(rate, report.median(rate), bounds.events_per_second_min),
+        Bound::least("fraction_of_limit", fraction, bounds.fraction_of_limit_min),
+        Bound::most(settled, report.median(settled), bounds.settled_seconds_max),
+    ];
+    (!report.meets(&bounds)).then_some(Failure::BelowBound)
 }
