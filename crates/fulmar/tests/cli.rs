@@ -309,3 +309,46 @@ fn the_reference_of_the_configuration_is_that_of_the_code() {
         "the table in docs/configuration.md is not what `fulmar config reference` prints"
     );
 }
+
+#[test]
+fn a_supervisor_is_told_when_the_doors_open_and_when_they_close() {
+    let folder = Folder::new();
+    let socket = folder.path("notify");
+    let told = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    told.set_read_timeout(Some(std::time::Duration::from_secs(60)))
+        .unwrap();
+    let next = || {
+        let mut word = [0; 64];
+        let length = told.recv(&mut word).unwrap();
+        String::from_utf8(word[..length].to_vec()).unwrap()
+    };
+    let socket = socket.to_str().unwrap();
+    // A millisecond, so that signs of life come at once.
+    let variables = [("NOTIFY_SOCKET", socket), ("WATCHDOG_USEC", "1000")];
+    let running = folder.serve_with(&[], &variables);
+    assert_eq!(next(), "READY=1");
+    assert_eq!(next(), "WATCHDOG=1");
+    // Its words are read beside its stop: what waits in a full socket would hold it up.
+    let stopping = std::thread::spawn(move || running.stop());
+    while next() != "STOPPING=1" {}
+    drop(told);
+    assert!(stopping.join().unwrap().success());
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let folder = Folder::new();
+    let pages = folder.path("man1");
+    folder.done(&["man", "--out", pages.to_str().unwrap()]);
+    let names: Vec<String> = std::fs::read_dir(&pages)
+        .unwrap()
+        .map(|page| page.unwrap().file_name().into_string().unwrap())
+        .collect();
+    for name in ["fulmar.1", "fulmar-serve.1", "fulmar-delete-profile.1"] {
+        assert!(
+            names.iter().any(|known| known == name),
+            "{name} in {names:?}"
+        );
+    }
+    assert!(folder.done(&["man"]).contains(".TH fulmar"));
+}

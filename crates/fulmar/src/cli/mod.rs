@@ -10,6 +10,7 @@ mod drain;
 mod import;
 mod init;
 mod log;
+mod man;
 pub mod output;
 mod pki;
 mod query;
@@ -73,6 +74,7 @@ enum Command {
     Config(config::ConfigArgs),
     Bench(bench::BenchArgs),
     Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 impl Cli {
@@ -103,6 +105,7 @@ impl Cli {
             Command::Config(args) => args.run(),
             Command::Bench(args) => args.run(),
             Command::Completions(args) => args.run(),
+            Command::Man(args) => args.run(),
         }
     }
 }

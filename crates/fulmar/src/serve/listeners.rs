@@ -13,7 +13,7 @@ use super::doors::{self, Shared};
 use super::live::Live;
 use super::ops::Ops;
 use super::public::Public;
-use super::{Told, metrics, shutdown};
+use super::{Told, metrics, shutdown, supervisor};
 use crate::addresses::Addresses;
 use crate::admin::now_ms;
 use crate::data_dir::DataDir;
@@ -102,11 +102,14 @@ pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Res
 
     addresses.write(data)?;
     told.print(data, &addresses);
+    supervisor::tell(supervisor::READY);
+    let watchdog = tokio::spawn(supervisor::keep_telling());
     let complete = shutdown::run(&live, data, listeners, signals).await;
     sampler.abort();
     saver.abort();
     salter.abort();
     places.abort();
+    watchdog.abort();
     Ok(complete)
 }
 

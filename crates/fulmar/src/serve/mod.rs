@@ -12,6 +12,7 @@ mod public;
 mod roster;
 mod shutdown;
 mod stream;
+mod supervisor;
 mod wiring;
 
 use std::collections::VecDeque;

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::listeners::{Listeners, Listening};
 use super::live::Live;
+use super::supervisor;
 use crate::addresses::Addresses;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Failure};
@@ -53,6 +54,7 @@ pub async fn run(
     signals.next().await;
     // Readiness first, so that whoever balances load sees it before a door closes.
     live.draining.store(true, Ordering::SeqCst);
+    supervisor::tell(supervisor::STOPPING);
     tracing::info!("draining");
     tokio::spawn(async move {
         signals.next().await;
