@@ -10,6 +10,7 @@
 //!   in order.
 //! - `FULMAR_FAULT_FSYNC_FAIL_AT=n`: the n-th fsync or fdatasync fails and
 //!   its pages count as lost though a later sync succeeds (L2).
+//! - `FULMAR_FAULT_SYNC_MS=n`: every fsync and fdatasync of a file takes so much longer.
 //! - `FULMAR_FAULT_NO_SPACE_AT=n` with `FULMAR_FAULT_NO_SPACE_FOR=m` (default
 //!   for ever): the n-th to (n+m-1)-th writes, creations and preallocations
 //!   answer ENOSPC.
@@ -24,6 +25,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use super::Space;
 use unsynced::Unsynced;
@@ -33,6 +35,7 @@ struct Faults {
     count_file: Option<File>,
     power_loss_seed: Option<u64>,
     fsync_fail_at: Option<u64>,
+    sync_time: Option<Duration>,
     no_space_at: Option<u64>,
     no_space_for: u64,
     free_bytes_file: Option<PathBuf>,
@@ -60,6 +63,7 @@ fn faults() -> &'static Faults {
             .and_then(|path| File::create(path).ok()),
         power_loss_seed: number("FULMAR_FAULT_POWER_LOSS"),
         fsync_fail_at: number("FULMAR_FAULT_FSYNC_FAIL_AT"),
+        sync_time: number("FULMAR_FAULT_SYNC_MS").map(Duration::from_millis),
         no_space_at: number("FULMAR_FAULT_NO_SPACE_AT"),
         no_space_for: number("FULMAR_FAULT_NO_SPACE_FOR").unwrap_or(u64::MAX),
         free_bytes_file: std::env::var_os("FULMAR_FAULT_FREE_BYTES_FILE").map(PathBuf::from),
@@ -168,6 +172,9 @@ pub(super) fn set_len(file: &File, len_bytes: u64) -> io::Result<Step> {
 /// it is done, and a sync that fails for real only makes the shim kinder.
 pub(super) fn sync(file: &File) -> io::Result<Step> {
     let faults = faults();
+    if let Some(time) = faults.sync_time {
+        std::thread::sleep(time);
+    }
     let mut held = faults.unsynced();
     if faults.count() {
         faults.die(held)
