@@ -233,6 +233,8 @@ fn replayed(folder: &Folder, name: &str, digest: &Value) {
 /// p=1, dklen=32).hex()
 const EXPORT: &str = r#"{"projects":[{"id":"shop","name":"Shop","cors":["https://shop.example"],
     "allowUnsafeRevenueTracking":true,"filters":[{"type":"event","name":"debug"},
+    {"type":"event","name":"view","filters":[{"id":"1","name":"properties.level","operator":"gte",
+    "value":[7]},{"id":"2","name":"country","operator":"isNull","value":[]}]},
     {"type":"ip","ip":"203.0.113.9"},{"type":"profile_id","profileId":"p-banned"}]}],
     "clients":[{"id":"11111111-2222-4333-8444-555555555555","name":"web","type":"write",
     "projectId":"shop","ignoreCorsAndSecret":false,"secret":
@@ -277,7 +279,18 @@ fn an_export_of_openpanel_keeps_its_clients_and_is_imported_once() {
         .find(|project| project["project"] == "shop");
     let settings = &shop.unwrap()["settings"];
     assert_eq!(settings["cors"], json!(["https://shop.example"]));
-    assert_eq!(settings["event_filters"], json!(["debug"]));
+    let conditions = json!([
+        { "name": "properties.level", "operator": "gte", "value": ["7"] },
+        { "name": "country", "operator": "isNull", "value": [] },
+    ]);
+    let view = json!({ "name": "view", "filters": conditions });
+    assert_eq!(settings["event_filters"], json!(["debug", view]));
+    let dropped = |level: u8| {
+        let payload = format!(r#"{{"name":"view","properties":{{"level":{level}}}}}"#);
+        let event = format!(r#""type":"track","payload":{payload}"#);
+        send(&running, client, "sec_moved", &event).1["dropped"].clone()
+    };
+    assert_eq!((dropped(6), dropped(7)), (Value::Null, json!("filter")));
     assert_eq!(settings["ip_filters"], json!(["203.0.113.9"]));
     assert_eq!(settings["profile_filters"], json!(["p-banned"]));
     assert_eq!(settings["allow_unsafe_revenue"], json!(true));
@@ -301,8 +314,10 @@ fn an_export_of_openpanel_keeps_its_clients_and_is_imported_once() {
         (
             r#""name":"debug""#,
             r#""name":"debug","filters":[{}]"#,
-            "conditions on properties",
+            "missing field `name`",
         ),
+        (r#""gte""#, r#""almost""#, "unknown variant `almost`"),
+        ("properties.level", "duration", "knows no field `duration`"),
         (r#""clients""#, r#""clients" ,"#, "no export"),
     ] {
         let text = EXPORT.replace(r#""id":"shop""#, new_project);

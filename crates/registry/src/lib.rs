@@ -11,6 +11,7 @@ mod check;
 mod client;
 mod control;
 mod error;
+mod filter;
 mod folded;
 mod key;
 mod project;
@@ -23,6 +24,7 @@ pub use client::{
 };
 pub use control::{ControlLog, ControlRecords, EachRecord, LostRecords, MemoryLog};
 pub use error::RegistryError;
+pub use filter::{Condition, ConditionalFilter, EventFilter, Operator, pattern};
 pub use folded::Folded;
 pub use key::{ApiKey, KeyHash, Scope, Scopes, prefix_of};
 pub use project::{ProjectSettings, SettingsChange};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::RegistryError;
+use crate::filter::EventFilter;
 
 /// Entries of one list: each request is compared with them one by one.
 const ENTRIES_MAX: usize = 256;
@@ -21,8 +22,8 @@ pub struct ProjectSettings {
     pub ip_filters: Vec<String>,
     /// Profiles that are refused.
     pub profile_filters: Vec<String>,
-    /// Names of events that are left out; `*` is every event.
-    pub event_filters: Vec<String>,
+    /// Events that are left out.
+    pub event_filters: Vec<EventFilter>,
 }
 
 /// A change of some of a project's settings; what is absent stays as it is.
@@ -41,9 +42,9 @@ pub struct SettingsChange {
     /// The new list of profiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_filters: Option<Vec<String>>,
-    /// The new list of names.
+    /// The new list of events to leave out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event_filters: Option<Vec<String>>,
+    pub event_filters: Option<Vec<EventFilter>>,
 }
 
 impl SettingsChange {
@@ -53,7 +54,6 @@ impl SettingsChange {
             ("cors", &self.cors),
             ("ip_filters", &self.ip_filters),
             ("profile_filters", &self.profile_filters),
-            ("event_filters", &self.event_filters),
         ];
         for (field, list) in lists {
             let list = list.as_deref().unwrap_or_default();
@@ -68,6 +68,14 @@ impl SettingsChange {
                 let rule = format!("takes entries of 1 to {ENTRY_BYTES_MAX} bytes");
                 return Err(refused(field, &rule));
             }
+        }
+        let events = self.event_filters.as_deref().unwrap_or_default();
+        if events.len() > ENTRIES_MAX {
+            let rule = format!("takes at most {ENTRIES_MAX} entries");
+            return Err(refused("event_filters", &rule));
+        }
+        if let Some(fault) = events.iter().find_map(EventFilter::fault) {
+            return Err(refused("event_filters", &fault));
         }
         let addresses = self.ip_filters.iter().flatten();
         for address in addresses {

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use fulmar_registry::{ClientKind, DEFAULT_PROJECT, MemoryLog, Registry, SettingsChange};
+use fulmar_registry::{
+    ClientKind, Condition, ConditionalFilter, DEFAULT_PROJECT, EventFilter, MemoryLog, Operator,
+    Registry, SettingsChange,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -81,10 +84,35 @@ enum ExportedFilter {
     },
     Event {
         name: String,
-        /// Conditions on properties: an event is left out here by its name alone.
         #[serde(default)]
-        filters: Vec<Value>,
+        filters: Vec<ExportedCondition>,
     },
+}
+
+/// `{"name":…,"operator":…,"value":[…]}`; its id is passed over. Values may be of any kind.
+#[derive(Debug, Deserialize)]
+struct ExportedCondition {
+    name: String,
+    operator: Operator,
+    #[serde(default)]
+    value: Vec<Value>,
+}
+
+impl ExportedCondition {
+    fn taken(&self) -> Condition {
+        let text = |value: &Value| match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Null => None,
+            other => Some(other.to_string()),
+        };
+        let needs_none = matches!(self.operator, Operator::IsNull | Operator::IsNotNull);
+        let values = self.value.iter().filter_map(text);
+        Condition {
+            name: self.name.clone(),
+            operator: self.operator,
+            value: values.filter(|_| !needs_none).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -207,11 +235,6 @@ impl Export {
         let known = by(&projects["projects"], "project");
         for project in &self.projects {
             let id = &project.id;
-            if let Some(name) = project.conditional() {
-                let told = format!("projects ({id}).filters (event {name})");
-                let rule = "has conditions on properties, and events are left out by name alone";
-                return Err(wrong(&told, rule));
-            }
             if !known.contains_key(id) {
                 plan.projects.push(ProjectsRequest::Create {
                     project: id.clone(),
@@ -251,14 +274,6 @@ impl Export {
 }
 
 impl ExportedProject {
-    /// The name of an event that is left out only under conditions.
-    fn conditional(&self) -> Option<&str> {
-        self.filters.iter().find_map(|filter| match filter {
-            ExportedFilter::Event { name, filters } if !filters.is_empty() => Some(name.as_str()),
-            _ => None,
-        })
-    }
-
     fn settings(&self) -> SettingsChange {
         let mut settings = SettingsChange {
             cors: Some(self.cors.clone()),
@@ -273,7 +288,18 @@ impl ExportedProject {
                 ExportedFilter::ProfileId { profile_id } => {
                     (&mut settings.profile_filters, profile_id)
                 }
-                ExportedFilter::Event { name, .. } => (&mut settings.event_filters, name),
+                ExportedFilter::Event { name, filters } => {
+                    let name = name.clone();
+                    let taken = match filters.is_empty() {
+                        true => EventFilter::Name(name),
+                        false => EventFilter::When(ConditionalFilter {
+                            name,
+                            filters: filters.iter().map(ExportedCondition::taken).collect(),
+                        }),
+                    };
+                    settings.event_filters.get_or_insert_default().push(taken);
+                    continue;
+                }
             };
             list.get_or_insert_default().push(entry.clone());
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use fulmar_registry::{AgentState, DEFAULT_PROJECT, Scope, SettingsChange};
+use fulmar_registry::{AgentState, DEFAULT_PROJECT, EventFilter, Scope, SettingsChange};
 use serde_json::{Value, json};
 
 use super::output::{note, print_json, print_table, to_terminal};
@@ -20,6 +20,8 @@ use crate::place::PlaceArgs;
     fulmar projects create shop\n  \
     fulmar projects set shop --cors 'https://*.shop.example' --cors shop.example\n  \
     fulmar projects set shop --event-filter debug --allow-unsafe-revenue true\n  \
+    fulmar projects set shop --event-filter '{\"name\":\"view\",\"filters\":[{\"name\":\"path\",\
+    \"operator\":\"startsWith\",\"value\":[\"/internal\"]}]}'\n  \
     fulmar projects list --json")]
 pub struct ProjectsArgs {
     #[command(flatten)]
@@ -63,10 +65,25 @@ struct ProjectSetArgs {
     /// Profile that is refused; may be given often, and '' empties the list.
     #[arg(long, value_name = "ID")]
     profile_filter: Option<Vec<String>>,
-    /// Name of events that are left out, `*` for every event; may be given often, and '' empties
-    /// the list.
-    #[arg(long, value_name = "NAME")]
-    event_filter: Option<Vec<String>>,
+    /// Events that are left out: a name, `*` for every event, or a name with conditions as JSON;
+    /// may be given often, and '' empties the list.
+    #[arg(long, value_name = "NAME|JSON", value_parser = event_filter)]
+    event_filter: Option<Vec<EventFilter>>,
+}
+
+/// JSON begins with a brace, which no name of an event should.
+fn event_filter(text: &str) -> Result<EventFilter, String> {
+    if text.starts_with('{') {
+        return serde_json::from_str(text)
+            .map(EventFilter::When)
+            .map_err(|error| {
+                format!(
+                    "{error}; a filter is {{\"name\":\"view\",\"filters\":[{{\"name\":\"path\",\
+                 \"operator\":\"startsWith\",\"value\":[\"/internal\"]}}]}}"
+                )
+            });
+    }
+    Ok(EventFilter::Name(text.to_owned()))
 }
 
 impl ProjectSetArgs {
@@ -81,7 +98,10 @@ impl ProjectSetArgs {
                 allow_unsafe_revenue: self.allow_unsafe_revenue,
                 ip_filters: list(self.ip_filter),
                 profile_filters: list(self.profile_filter),
-                event_filters: list(self.event_filter),
+                event_filters: self.event_filter.map(|filters| {
+                    let filters = filters.into_iter();
+                    filters.filter(|filter| !filter.name().is_empty()).collect()
+                }),
             },
         }
     }

@@ -11,6 +11,7 @@ use fulmar_event::{
 
 use super::caller::Caller;
 use super::credentials::Admitted;
+use super::filter::Patterns;
 use super::lookup::{AgentFacts, BotFacts, Lookup, PlaceFacts};
 use super::payload::{
     Add, Alias, AssignGroup, Group, IDENTIFY_SUFFIX, Identify, Payload, Replay, Track,
@@ -50,6 +51,7 @@ pub(super) struct Composer<'a> {
     pub(super) salts: &'a SaltPair,
     pub(super) agent: AgentFacts<'a>,
     pub(super) bot_reasons: &'a str,
+    pub(super) patterns: &'a Patterns,
 }
 
 /// An item's id and time, as sent or made.
@@ -319,7 +321,10 @@ fn properties<'a>(track: &Track<'a>) -> Cow<'a, [u8]> {
 }
 
 /// What the app itself says of its device counts before what the agent tells.
-fn overridden<'a>(agent: &'a AgentFacts<'_>, overrides: &'a Overrides<'_>) -> AgentFacts<'a> {
+pub(super) fn overridden<'a>(
+    agent: &'a AgentFacts<'_>,
+    overrides: &'a Overrides<'_>,
+) -> AgentFacts<'a> {
     fn pick<'a>(own: &'a str, told: &'a str) -> Cow<'a, str> {
         Cow::Borrowed(if own.is_empty() { told } else { own })
     }

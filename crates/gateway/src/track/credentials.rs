@@ -79,14 +79,6 @@ impl Admitted {
         }
         Err(Denied::Revenue)
     }
-
-    /// Whether the project leaves out events of this name.
-    pub(super) fn leaves_out(&self, name: &str) -> bool {
-        self.settings().is_some_and(|settings| {
-            let filters = &settings.event_filters;
-            filters.iter().any(|filter| filter == "*" || filter == name)
-        })
-    }
 }
 
 /// What a request shows: from its headers, else from its body.

@@ -11,6 +11,7 @@ mod compose;
 mod cors;
 mod credentials;
 mod duplicates;
+mod filter;
 mod form;
 mod import;
 mod lookup;
@@ -54,6 +55,7 @@ use crate::pool::BufferPool;
 use caller::Caller;
 use credentials::Gate;
 use duplicates::Duplicates;
+use filter::Patterns;
 use refuse::Refusal;
 use route::Route;
 use secrets::SecretChecks;
@@ -133,6 +135,7 @@ pub struct TrackDoor {
     mint: IdMint,
     secrets: SecretChecks,
     duplicates: Arc<Duplicates>,
+    patterns: Patterns,
 }
 
 impl TrackDoor {
@@ -144,6 +147,7 @@ impl TrackDoor {
             mint: IdMint::new(),
             secrets: SecretChecks::default(),
             duplicates: Duplicates::new(),
+            patterns: Patterns::default(),
         }
     }
 

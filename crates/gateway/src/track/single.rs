@@ -250,7 +250,7 @@ impl TrackDoor {
             return Taken::Bot(bot.name.into_owned(), bot.kind.into_owned());
         }
         if let Payload::Track(track) = payload
-            && composer.admitted.leaves_out(&track.name)
+            && composer.leaves_out(track)
         {
             let visit = composer.visit(composer.caller.address, composer.now.as_millis());
             return Taken::LeftOut(visit.into(), "filter");
@@ -282,6 +282,7 @@ impl TrackDoor {
             salts,
             agent: self.parts.lookup.agent(&received.caller.user_agent),
             bot_reasons: if verified { "" } else { &received.bot_reasons },
+            patterns: &self.patterns,
         }
     }
 

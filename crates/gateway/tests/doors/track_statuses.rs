@@ -1,7 +1,7 @@
 //! What the SDK door refuses, how it says so, and what it costs.
 
 use fulmar_gateway::track::TrackConfig;
-use fulmar_registry::{Change, SettingsChange};
+use fulmar_registry::{Change, EventFilter, SettingsChange};
 use serde_json::json;
 
 use crate::events_rig::json as json_of;
@@ -64,7 +64,7 @@ async fn a_project_refuses_addresses_and_profiles_and_leaves_out_names() {
     let rig = TrackRig::start().await;
     rig.set(SettingsChange {
         profile_filters: Some(vec!["u1".to_owned()]),
-        event_filters: Some(vec!["debug".to_owned()]),
+        event_filters: Some(vec![EventFilter::Name("debug".to_owned())]),
         ..Default::default()
     });
     assert_eq!(refused(&rig, &NODE, EVENT).await.1, "filtered");
@@ -77,6 +77,58 @@ async fn a_project_refuses_addresses_and_profiles_and_leaves_out_names() {
     });
     assert_eq!(refused(&rig, &NODE, debug).await.0, 401);
     assert!(rig.events.records().is_empty());
+}
+
+#[tokio::test]
+async fn a_project_leaves_out_events_by_what_they_are() {
+    let rig = TrackRig::start().await;
+    let filters = json!([
+        {"name": "view", "filters": [
+            {"name": "properties.plan.name", "operator": "is", "value": ["free", "trial"]},
+            {"name": "path", "operator": "startsWith", "value": ["/internal"]},
+        ]},
+        {"name": "*", "filters": [
+            {"name": "properties.mail", "operator": "regex", "value": ["@test\\.example$"]},
+        ]},
+    ]);
+    rig.set(SettingsChange {
+        event_filters: serde_json::from_value(filters).unwrap(),
+        ..Default::default()
+    });
+    // (name, properties, whether it is left out)
+    let table = [
+        (
+            "view",
+            json!({"plan": {"name": "free"}, "__path": "/internal/a?b"}),
+            true,
+        ),
+        (
+            "view",
+            json!({"plan": {"name": "free"}, "__path": "https://a.b/internal"}),
+            true,
+        ),
+        (
+            "view",
+            json!({"plan": {"name": "pro"}, "__path": "/internal"}),
+            false,
+        ),
+        ("view", json!({"__path": "/internal"}), false),
+        (
+            "other",
+            json!({"plan": {"name": "free"}, "__path": "/internal"}),
+            false,
+        ),
+        ("other", json!({"mail": "a@test.example"}), true),
+        ("other", json!({"mail": "a@test.example.org"}), false),
+    ];
+    for (name, properties, left_out) in table {
+        let payload = json!({"name": name, "properties": properties});
+        let body = json!({"type": "track", "payload": payload}).to_string();
+        let (status, told) = rig.post("/track", body.clone()).await;
+        let dropped = told["dropped"] == "filter";
+        assert_eq!((status, dropped), (200, left_out), "{body}: {told}");
+    }
+    assert_eq!(rig.events.records().len(), 4);
 }
 
 #[tokio::test]
