@@ -284,3 +284,98 @@ fn death_with_sessions_open_leaves_each_event_in_its_session_once() {
         die_with_sessions_open(call, call % 2 == 0);
     }
 }
+
+/// Deletes the first profile and removes its rows; none when the server died of it.
+fn delete_first(server: &Server, folder: &Folder) -> Option<()> {
+    let key = std::fs::read_to_string(folder.data().join("keys/admin.key")).unwrap();
+    let admin = |area: &str, body: &str| {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(&server.public).ok()?;
+        let request = format!(
+            "POST /v1/admin/{area} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            key.trim(),
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        (answer.get(9..12)? == "200").then_some(answer)
+    };
+    let delete = r#"{"op":"profile","project":"default","profile":"p-0"}"#;
+    let answer = admin("delete", delete)?;
+    assert!(answer.contains(r#""hidden":true"#), "{answer}");
+    admin("lake", r#"{"op":"compact"}"#).map(drop)
+}
+
+/// Kills the server at one call while it forgets a profile and rewrites files; a sound one is asked
+/// for the same again. Nothing of that profile is left anywhere, all of the others is.
+fn die_while_forgetting(call: u64, power_loss: bool) {
+    let (folder, client) = folder_with_client();
+    let requests = requests(now_ms() - 90_000);
+    let at = call.to_string();
+    let mut variables = vec![("FULMAR_FAULT_KILL_AT", at.as_str())];
+    if power_loss {
+        variables.push(("FULMAR_FAULT_POWER_LOSS", at.as_str()));
+    }
+    let all_of = |server: &Server| {
+        let mut requests = requests.iter();
+        let sent = |(agent, body): &(&str, String)| {
+            post(&server.public, &client, agent, body) == Some(200)
+        };
+        let done = requests.all(sent) && delete_first(server, &folder).is_some();
+        done.then_some(())
+    };
+    if let Ok(first) = Server::try_start(folder.serve_command(&SESSIONS, &variables)) {
+        let _ = all_of(&first);
+        let status = first.stop();
+        assert!(
+            died(status) || status.code() == Some(0),
+            "call {call}: {status}"
+        );
+    }
+    let second = folder.serve(&SESSIONS);
+    assert!(all_of(&second).is_some(), "call {call}");
+    let others = DEVICES - 1;
+    let sql = "select (select count(*) from events where profile_id = 'p-0') as rows, \
+        (select count(*) from sessions where profile_id = 'p-0' or device_id = 'd-0') as versions, \
+        (select count(*) from profiles where id = 'p-0') as profiles, \
+        (select count(distinct event_id) from events where client_id != '') as others, \
+        (select count(*) from profiles_latest where properties['visits'] = '5') as visits";
+    let found = folder.json(&["query", "--format", "json", sql]);
+    let expected = serde_json::json!([{
+        "rows": 0, "versions": 0, "profiles": 0,
+        "others": 2 * others * MADE_AT_S.len(), "visits": others,
+    }]);
+    assert_eq!(found, expected, "call {call}, power loss {power_loss}");
+    let listed = folder.json(&["delete", "list", "--json"]);
+    let mut listed = listed["deletions"].as_array().unwrap().iter();
+    assert!(
+        listed.all(|one| one["removed"].is_string()),
+        "call {call}: files hold some of it"
+    );
+    let report = folder.json(&["verify", "--json"]);
+    assert_eq!(report["verdict"], "ok", "call {call}: {report}");
+    assert_eq!(second.stop().code(), Some(0), "call {call}");
+}
+
+#[test]
+fn death_while_a_profile_is_forgotten_leaves_nothing_of_it_and_all_of_the_others() {
+    let (folder, client) = folder_with_client();
+    let count = folder.path("count").to_str().unwrap().to_owned();
+    let running = folder.serve_with(&SESSIONS, &[("FULMAR_FAULT_COUNT_FILE", &count)]);
+    for (agent, body) in requests(now_ms() - 90_000) {
+        assert_eq!(post(&running.public, &client, agent, &body), Some(200));
+    }
+    delete_first(&running, &folder).unwrap();
+    assert_eq!(running.stop().code(), Some(0));
+    let calls: u64 = std::fs::read_to_string(count)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let (step, seed) = sample(calls);
+    for call in (1 + seed % step..=calls).step_by(usize::try_from(step).unwrap()) {
+        die_while_forgetting(call, call % 2 == 0);
+    }
+}
