@@ -17,8 +17,10 @@ const LATENCY_US_MAX: u64 = 120_000_000;
 /// Tries of a request before its events count as never acknowledged.
 const TRIES_MAX: u32 = 100;
 
-/// Wait before a failed request goes again.
+/// Waits before a failed request goes again: the first, doubled from try to try, and the longest.
+/// A server at its capacity would else be kept there by those that it refuses.
 const RETRY_WAIT: Duration = Duration::from_millis(20);
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Who sends.
 #[derive(Clone, Copy, Debug)]
@@ -224,12 +226,14 @@ impl Sender {
 
     /// Sends a request until it is acknowledged.
     async fn send(&mut self, body: &str) -> bool {
+        let mut wait = RETRY_WAIT;
         for _ in 0..TRIES_MAX {
             match self.attempt(body).await {
                 Ok(()) => return true,
                 Err(error) => self.outcome.note(error),
             }
-            tokio::time::sleep(RETRY_WAIT).await;
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(RETRY_WAIT_MAX);
         }
         false
     }
