@@ -284,7 +284,7 @@ impl Fold for ProfileWriter {
         changed.stage(&self.state, batch).map_err(fold_error)?;
         self.forgotten = changed.forgotten;
         for forgotten in &self.forgotten {
-            self.lake.stage_forgotten(forgotten, batch);
+            forgotten.stage(batch);
         }
         // They have no row, and stand in no ledger.
         let passed = self.forgotten.len() as u64;

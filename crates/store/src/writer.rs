@@ -298,7 +298,7 @@ impl Fold for Writer {
         let forgotten = |forget| forgotten(forget, &sessions_forgotten);
         self.forgotten = forgets.iter().map(forgotten).collect();
         for forgotten in &self.forgotten {
-            self.lake.stage_forgotten(forgotten, batch);
+            forgotten.stage(batch);
         }
         self.repeats.stage(block.name(), log_time_ms, batch)?;
         let passed = self.forgotten.len() as u64;

@@ -186,6 +186,38 @@ fn a_project_goes_whole_and_no_other_with_it() {
 }
 
 #[test]
+fn a_damaged_file_keeps_what_it_may_hold_hidden_and_no_other_file_from_being_mended() {
+    for damaged_table in [Table::Events, Table::Sessions] {
+        let folder = Folder::new();
+        let mut open = folder.open();
+        for (id, device) in [("e-1", "d-1"), ("e-2", "d-2")] {
+            let mut records = Records::new();
+            view(id, device, "u-1", &mut records);
+            open.append(records);
+            open.fold_all();
+        }
+        let mut records = Records::new();
+        forget("f-1", "shop", "u-1", &mut records);
+        open.append(records);
+        open.fold_all();
+        let path = open.lake.snapshot().files(damaged_table)[0].path.clone();
+        let length = std::fs::metadata(&*path).unwrap().len() as usize;
+        std::fs::write(&*path, vec![0; length]).unwrap();
+        assert!(open.lake.compact_now().is_err(), "damage is told");
+        let snapshot = open.lake.snapshot();
+        let others = snapshot.all().filter(|file| file.path != path);
+        let sound: Vec<u64> = others
+            .filter(|file| file.table == Table::Events)
+            .map(|file| file.entry.rows)
+            .collect();
+        // Starts of sessions are named for the profile, too: nothing of it is in a sound file.
+        assert_eq!(sound.iter().sum::<u64>(), 0, "{}", damaged_table.name());
+        let asked = &snapshot.forgotten()[0];
+        assert!(asked.removed_ms.is_none() && asked.concerns(Table::Events));
+    }
+}
+
+#[test]
 fn what_was_asked_survives_a_restart_and_a_repeat_asks_nothing() {
     let folder = Folder::new();
     let mut open = folder.open();

@@ -99,8 +99,8 @@ impl Lake {
             files_before: self.snapshot().all().count() as u64,
             ..CompactionReport::default()
         };
-        report.rows_forgotten = shared.purge_all()?;
         let mut damage = None;
+        report.rows_forgotten = shared.purge_all(&mut damage)?;
         loop {
             let replacing = hold(&shared.replacing);
             let Some(job) = next_job_of_all(&shared.sound_list()) else {
@@ -167,15 +167,29 @@ fn step(shared: &Shared, purge: &mut Option<Purge>) -> Result<bool> {
 }
 
 impl Shared {
-    /// Removes everything that is to be forgotten, now. Gives how many rows that were.
-    fn purge_all(&self) -> Result<u64> {
+    /// Removes everything that is to be forgotten, now, from all files that are sound; the first
+    /// damage is put into `damage`. Gives how many rows that were.
+    fn purge_all(&self, damage: &mut Option<StoreError>) -> Result<u64> {
         let _replacing = hold(&self.replacing);
         let forgotten = || self.figures.rows_forgotten.load(Ordering::Relaxed);
         let before = forgotten();
+        loop {
+            let known = hold(&self.damaged).len();
+            match self.purge_pass() {
+                Ok(()) => return Ok(forgotten() - before),
+                Err(error) if hold(&self.damaged).len() > known => {
+                    damage.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn purge_pass(&self) -> Result<()> {
         if let Some(mut purge) = self.begin_purge(true)? {
             while self.purge_step(&mut purge)? {}
         }
-        Ok(forgotten() - before)
+        Ok(())
     }
 
     /// One step of what is to be forgotten by now; false when nothing is.
@@ -203,7 +217,7 @@ impl Shared {
     /// `replacing`, so that the job's files are those of the list.
     pub(crate) fn do_job(&self, job: &Job) -> Result<u64> {
         let started = Instant::now();
-        self.check_sources(job)?;
+        self.check_sources(job.runs.iter().flatten())?;
         let repeated = match job.level {
             Level::Day => find_repeated(self, job.table, &job.runs)?,
             // Within the window the index has seen to it already (X1).
@@ -247,16 +261,19 @@ impl Shared {
         Ok(removed)
     }
 
-    /// Compares each file of the job with its checksum, so that no merge gives a fresh one to
-    /// bytes that changed. What fails is passed over from then on, until the next start.
-    pub(crate) fn check_sources(&self, job: &Job) -> Result<()> {
-        for file in job.runs.iter().flatten() {
+    /// Compares each file with its checksum, so that no merge gives a fresh one to bytes that
+    /// changed. What fails is passed over from then on, until the next start.
+    pub(crate) fn check_sources<'f>(
+        &self,
+        files: impl IntoIterator<Item = &'f Arc<LakeFile>>,
+    ) -> Result<()> {
+        for file in files {
             self.check_stop()?;
             if let Err(error) = file.entry.contents().check(&file.path) {
                 if !error.is_damage() {
                     return Err(error);
                 }
-                error!(%error, table = job.table.name(), "a file of the lake is damaged; \
+                error!(%error, table = file.table.name(), "a file of the lake is damaged; \
                     `fulmar lake check` lists all such files");
                 hold(&self.damaged).insert(file.path.to_path_buf());
                 return Err(error);

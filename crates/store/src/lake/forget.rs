@@ -19,9 +19,8 @@ use tracing::info;
 
 use super::entry::{self, KEYSPACE, LakeFile, Level};
 use super::merge::{LeftOut, merge};
-use super::plan::Job;
 use super::snapshot::FileList;
-use super::{Lake, Shared, hold};
+use super::{Shared, hold};
 use crate::error::Result;
 use crate::table_reader::TableReader;
 use crate::tables::{LOG_OFFSET, SESSION_PROFILE, Table, TextRows};
@@ -73,6 +72,12 @@ impl Forgotten {
         key
     }
 
+    /// Puts it into a batch: the one of the block that asked, or of its end.
+    pub(crate) fn stage(&self, batch: &mut StateBatch) {
+        let value = serde_json::to_vec(self).expect("numbers and texts always encode");
+        batch.put(KEYSPACE, self.key(), value);
+    }
+
     /// Whether it is about rows of the table.
     pub fn concerns(&self, table: Table) -> bool {
         let whose = self.profile.is_none() || table.whose().is_some();
@@ -95,18 +100,6 @@ pub(super) fn read_all(state: &fulmar_flow::State) -> Result<Vec<Forgotten>> {
         all.push(one.map_err(|error| entry::bad_entry(&key, &error.to_string()))?);
     }
     Ok(all)
-}
-
-impl Lake {
-    /// Puts into the batch of a block what the block asked to forget.
-    pub fn stage_forgotten(&self, forgotten: &Forgotten, batch: &mut StateBatch) {
-        put(forgotten, batch);
-    }
-}
-
-fn put(forgotten: &Forgotten, batch: &mut StateBatch) {
-    let value = serde_json::to_vec(forgotten).expect("numbers and texts always encode");
-    batch.put(KEYSPACE, forgotten.key(), value);
 }
 
 /// By project and by whose rows are: the offset before which they go.
@@ -170,7 +163,7 @@ impl Shared {
     /// What is to be removed by now; all of it when `at_once`.
     pub(super) fn begin_purge(&self, at_once: bool) -> Result<Option<Purge>> {
         let now_ms = self.now_ms();
-        let list = self.list();
+        let list = self.sound_list();
         let open = list.forgotten().iter().filter(|f| f.removed_ms.is_none());
         let forgotten: Vec<Forgotten> = open.cloned().collect();
         let due = |f: &Forgotten| at_once || f.asked_ms.saturating_add(PURGE_AFTER_MS) <= now_ms;
@@ -205,26 +198,47 @@ impl Shared {
             }
         }
         for file in list.of(table).iter().filter(|file| profiles.may_hold(file)) {
-            let key = table.key_columns();
-            let columns = columns_of(table, [key.project, SESSION_PROFILE, LOG_OFFSET, key.id]);
-            let mut reader = TableReader::open(table, &file.path, &columns)?;
-            while let Some(columns) = reader.next_columns(table)? {
-                self.check_stop()?;
-                let texts = |index: usize| TextRows::new(&columns[index]);
-                let (projects, names, ids) = (texts(0), texts(1), texts(3));
-                let offsets = columns[2].as_primitive::<Int64Type>().values();
-                for (row, offset) in offsets.iter().enumerate() {
-                    let project = projects.value(row);
-                    let of_project = profiles.whose.get(project);
-                    let before = of_project.and_then(|of| of.get(names.value(row)));
-                    if let Some(before) = before.filter(|before| offset < before) {
-                        let of_project = told.entry(project.to_owned()).or_default();
-                        raise(of_project.entry(ids.value(row).to_owned()), *before);
-                    }
+            self.or_damage(file, self.add_sessions(&profiles, file, &mut told))?;
+        }
+        Ok(told)
+    }
+
+    /// Adds the sessions of a file that are of one of the profiles.
+    fn add_sessions(
+        &self,
+        profiles: &ForgottenRows,
+        file: &LakeFile,
+        told: &mut Whose,
+    ) -> Result<()> {
+        let table = Table::Sessions;
+        let key = table.key_columns();
+        let columns = columns_of(table, [key.project, SESSION_PROFILE, LOG_OFFSET, key.id]);
+        let mut reader = TableReader::open(table, &file.path, &columns)?;
+        while let Some(columns) = reader.next_columns(table)? {
+            self.check_stop()?;
+            let texts = |index: usize| TextRows::new(&columns[index]);
+            let (projects, names, ids) = (texts(0), texts(1), texts(3));
+            let offsets = columns[2].as_primitive::<Int64Type>().values();
+            for (row, offset) in offsets.iter().enumerate() {
+                let project = projects.value(row);
+                let of_project = profiles.whose.get(project);
+                let before = of_project.and_then(|of| of.get(names.value(row)));
+                if let Some(before) = before.filter(|before| offset < before) {
+                    let of_project = told.entry(project.to_owned()).or_default();
+                    raise(of_project.entry(ids.value(row).to_owned()), *before);
                 }
             }
         }
-        Ok(told)
+        Ok(())
+    }
+
+    /// What came of reading a file. Where that failed its bytes are compared, so that damage is
+    /// known, and passed over from then on.
+    fn or_damage<T>(&self, file: &Arc<LakeFile>, read: Result<T>) -> Result<T> {
+        read.or_else(|error| {
+            self.check_sources([file])?;
+            Err(error)
+        })
     }
 
     /// Looks at one file, or at all of the sessions, and rewrites what holds such rows; false when
@@ -266,17 +280,12 @@ impl Shared {
         let (mut old, mut new) = (Vec::new(), Vec::new());
         let (mut removed, mut records) = (0, 0);
         for file in files {
-            if !self.holds(rows, file)? {
+            if !self.or_damage(file, self.holds(rows, file))? {
                 continue;
             }
-            let job = Job {
-                table,
-                runs: vec![vec![Arc::clone(file)]],
-                level: file.entry.level.max(Level::Part),
-            };
-            self.check_sources(&job)?;
-            let left_out = LeftOut::Forgotten(rows);
-            let merged = merge(self, table, &job.runs, job.level, &left_out)?;
+            self.check_sources([file])?;
+            let (run, level) = (vec![Arc::clone(file)], file.entry.level.max(Level::Part));
+            let merged = merge(self, table, &[run], level, &LeftOut::Forgotten(rows))?;
             old.push(Arc::clone(file));
             new.extend(merged.files);
             removed += merged.removed;
@@ -341,7 +350,7 @@ impl Shared {
         let removed = |one| Forgotten { removed_ms, ..one };
         let done: Vec<Forgotten> = done.into_iter().map(removed).collect();
         let mut batch = StateBatch::new();
-        done.iter().for_each(|one| put(one, &mut batch));
+        done.iter().for_each(|one| one.stage(&mut batch));
         self.state.commit(batch)?;
         info!(
             requests = done.len(),
