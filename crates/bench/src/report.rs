@@ -93,43 +93,42 @@ impl Report {
 
 /// What a caller asks of one figure.
 pub(crate) struct Bound<'a> {
-    pub(crate) name: &'a str,
+    name: &'a str,
     /// What was measured.
-    pub(crate) found: Option<f64>,
-    pub(crate) least: Option<f64>,
-    pub(crate) most: Option<f64>,
+    found: Option<f64>,
+    asked: Option<Asked>,
+}
+
+#[derive(Clone, Copy)]
+enum Asked {
+    Least(f64),
+    Most(f64),
 }
 
 impl<'a> Bound<'a> {
     pub(crate) fn least(name: &'a str, found: Option<f64>, least: Option<f64>) -> Bound<'a> {
-        Bound {
-            name,
-            found,
-            least,
-            most: None,
-        }
+        let asked = least.map(Asked::Least);
+        Bound { name, found, asked }
     }
 
     pub(crate) fn most(name: &'a str, found: Option<f64>, most: Option<f64>) -> Bound<'a> {
-        Bound {
-            name,
-            found,
-            least: None,
-            most,
-        }
+        let asked = most.map(Asked::Most);
+        Bound { name, found, asked }
     }
 
     fn missed(&self) -> Option<String> {
-        let name = self.name;
-        match (self.found, self.least, self.most) {
-            (_, None, None) => None,
-            (None, Some(bound), _) | (None, None, Some(bound)) => Some(format!(
+        let (name, asked) = (self.name, self.asked?);
+        let Some(found) = self.found else {
+            let (Asked::Least(bound) | Asked::Most(bound)) = asked;
+            return Some(format!(
                 "{name} was not measured in this run, so that its bound {bound} is not met"
-            )),
-            (Some(found), Some(least), _) if found < least => {
+            ));
+        };
+        match asked {
+            Asked::Least(least) if found < least => {
                 Some(format!("{name} {found:.3} is below {least:.3}"))
             }
-            (Some(found), _, Some(most)) if found > most => {
+            Asked::Most(most) if found > most => {
                 Some(format!("{name} {found:.3} is above {most:.3}"))
             }
             _ => None,

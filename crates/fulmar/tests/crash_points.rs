@@ -50,11 +50,22 @@ fn calls() -> u64 {
         Some(0)
     );
     assert_eq!(running.stop().code(), Some(0));
-    std::fs::read_to_string(count)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap()
+    counted(&count)
+}
+
+/// The calls that a server counted into its file.
+fn counted(file: &str) -> u64 {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.trim().parse().unwrap()
+}
+
+/// What makes a server die at a call, without what it had not synced if power is lost.
+fn deadly(at: &str, power_loss: bool) -> Vec<(&'static str, &str)> {
+    let mut variables = vec![("FULMAR_FAULT_KILL_AT", at)];
+    if power_loss {
+        variables.push(("FULMAR_FAULT_POWER_LOSS", at));
+    }
+    variables
 }
 
 /// Kills the server at one call; then a sound one goes on, and everything must be there once.
@@ -65,10 +76,7 @@ fn die_at(call: u64, power_loss: bool) {
     // The folder is made first: only a running server dies here, and the sender needs its keys.
     folder.done(&["init"]);
     let at = call.to_string();
-    let mut variables = vec![("FULMAR_FAULT_KILL_AT", at.as_str())];
-    if power_loss {
-        variables.push(("FULMAR_FAULT_POWER_LOSS", at.as_str()));
-    }
+    let variables = deadly(&at, power_loss);
     let first = Server::try_start(folder.serve_command(&SMALL, &variables));
     let mut sender = send(&folder, &file, &receipts);
     if let Ok(mut first) = first {
@@ -96,8 +104,8 @@ fn die_at(call: u64, power_loss: bool) {
     assert_eq!(second.stop().code(), Some(0), "call {call}");
 }
 
-/// Every how many calls a run is killed, and the seed of where it begins.
-fn sample(calls: u64) -> (u64, u64) {
+/// Dies at a seeded sample of the calls, or at each; every other time power is lost as well.
+fn at_each(calls: u64, die: impl Fn(u64, bool)) {
     assert!(calls > 50, "the hooks are compiled in: {calls}");
     let all = std::env::var("FULMAR_TORTURE").is_ok_and(|all| all == "all");
     let seed: u64 = std::env::var("FULMAR_KILL_SEED")
@@ -106,16 +114,14 @@ fn sample(calls: u64) -> (u64, u64) {
         .unwrap_or_else(|| u64::from(std::process::id()));
     println!("FULMAR_KILL_SEED={seed}, {calls} calls");
     let step = if all { 1 } else { (calls / 10).max(1) };
-    (step, seed)
+    for call in (1 + seed % step..=calls).step_by(usize::try_from(step).unwrap()) {
+        die(call, call % 2 == 0);
+    }
 }
 
 #[test]
 fn death_at_any_call_loses_and_doubles_nothing() {
-    let calls = calls();
-    let (step, seed) = sample(calls);
-    for call in (1 + seed % step..=calls).step_by(usize::try_from(step).unwrap()) {
-        die_at(call, call % 2 == 0);
-    }
+    at_each(calls(), die_at);
 }
 
 /// Devices, each with a profile, and when their events are made, in seconds from the first: with
@@ -159,22 +165,29 @@ fn requests(start_ms: i64) -> Vec<(&'static str, String)> {
     requests
 }
 
-/// Sends a request; none when the server is not there to answer.
-fn post(address: &str, client: &(String, String), agent: &str, body: &str) -> Option<u16> {
+/// Sends a request with header lines of its own, each ended; the status and all of the answer, or
+/// none when the server is not there to give it.
+fn exchange(address: &str, path: &str, headers: &str, body: &str) -> Option<(u16, String)> {
     use std::io::{Read as _, Write as _};
     let mut stream = std::net::TcpStream::connect(address).ok()?;
     let request = format!(
-        "POST /track/batch HTTP/1.1\r\nhost: x\r\nuser-agent: {agent}\r\n\
-         openpanel-client-id: {}\r\nopenpanel-client-secret: {}\r\ncontent-length: {}\r\n\
+        "POST {path} HTTP/1.1\r\nhost: x\r\n{headers}content-length: {}\r\n\
          connection: close\r\n\r\n{body}",
-        client.0,
-        client.1,
         body.len()
     );
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
-    answer.get(9..12)?.parse().ok()
+    Some((answer.get(9..12)?.parse().ok()?, answer))
+}
+
+/// Sends a batch of items; the status of the answer.
+fn post(address: &str, client: &(String, String), agent: &str, body: &str) -> Option<u16> {
+    let headers = format!(
+        "user-agent: {agent}\r\nopenpanel-client-id: {}\r\nopenpanel-client-secret: {}\r\n",
+        client.0, client.1
+    );
+    exchange(address, "/track/batch", &headers, body).map(|(status, _)| status)
 }
 
 /// A folder with a client.
@@ -199,10 +212,7 @@ fn die_with_sessions_open(call: u64, power_loss: bool) {
     let (folder, client) = folder_with_client();
     let requests = requests(now_ms() - 90_000);
     let at = call.to_string();
-    let mut variables = vec![("FULMAR_FAULT_KILL_AT", at.as_str())];
-    if power_loss {
-        variables.push(("FULMAR_FAULT_POWER_LOSS", at.as_str()));
-    }
+    let variables = deadly(&at, power_loss);
     if let Ok(first) = Server::try_start(folder.serve_command(&SESSIONS, &variables)) {
         let all_of = |request: &&(&str, String)| {
             post(&first.public, &client, request.0, &request.1) == Some(200)
@@ -274,33 +284,17 @@ fn death_with_sessions_open_leaves_each_event_in_its_session_once() {
         assert_eq!(post(&running.public, &client, agent, &body), Some(200));
     }
     assert_eq!(running.stop().code(), Some(0));
-    let calls: u64 = std::fs::read_to_string(count)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
-    let (step, seed) = sample(calls);
-    for call in (1 + seed % step..=calls).step_by(usize::try_from(step).unwrap()) {
-        die_with_sessions_open(call, call % 2 == 0);
-    }
+    at_each(counted(&count), die_with_sessions_open);
 }
 
 /// Deletes the first profile and removes its rows; none when the server died of it.
 fn delete_first(server: &Server, folder: &Folder) -> Option<()> {
     let key = std::fs::read_to_string(folder.data().join("keys/admin.key")).unwrap();
+    let headers = format!("authorization: Bearer {}\r\n", key.trim());
     let admin = |area: &str, body: &str| {
-        use std::io::{Read as _, Write as _};
-        let mut stream = std::net::TcpStream::connect(&server.public).ok()?;
-        let request = format!(
-            "POST /v1/admin/{area} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
-             content-length: {}\r\nconnection: close\r\n\r\n{body}",
-            key.trim(),
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        (answer.get(9..12)? == "200").then_some(answer)
+        let path = format!("/v1/admin/{area}");
+        let (status, answer) = exchange(&server.public, &path, &headers, body)?;
+        (status == 200).then_some(answer)
     };
     let delete = r#"{"op":"profile","project":"default","profile":"p-0"}"#;
     let answer = admin("delete", delete)?;
@@ -314,10 +308,7 @@ fn die_while_forgetting(call: u64, power_loss: bool) {
     let (folder, client) = folder_with_client();
     let requests = requests(now_ms() - 90_000);
     let at = call.to_string();
-    let mut variables = vec![("FULMAR_FAULT_KILL_AT", at.as_str())];
-    if power_loss {
-        variables.push(("FULMAR_FAULT_POWER_LOSS", at.as_str()));
-    }
+    let variables = deadly(&at, power_loss);
     let all_of = |server: &Server| {
         let mut requests = requests.iter();
         let sent = |(agent, body): &(&str, String)| {
@@ -369,13 +360,5 @@ fn death_while_a_profile_is_forgotten_leaves_nothing_of_it_and_all_of_the_others
     }
     delete_first(&running, &folder).unwrap();
     assert_eq!(running.stop().code(), Some(0));
-    let calls: u64 = std::fs::read_to_string(count)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
-    let (step, seed) = sample(calls);
-    for call in (1 + seed % step..=calls).step_by(usize::try_from(step).unwrap()) {
-        die_while_forgetting(call, call % 2 == 0);
-    }
+    at_each(counted(&count), die_while_forgetting);
 }

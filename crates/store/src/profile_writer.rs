@@ -102,10 +102,10 @@ impl ProfileWriter {
                 }
                 Ok(())
             }
-            Body::Profile(view) if view.forgets().is_some() => {
-                self.forget((&event, record), view.profile_id, changed)
-            }
-            Body::Profile(view) => self.change(&event, view, at, changed),
+            Body::Profile(view) => match view.forgets() {
+                Some(id) => self.forget((&event, record), id, changed),
+                None => self.change(&event, view, at, changed),
+            },
             _ => Err(Taking::Refused(Refusal::no_table())),
         }
     }
@@ -153,11 +153,10 @@ impl ProfileWriter {
     fn forget(
         &self,
         (event, record): (&EventView<'_>, &Record<'_>),
-        id: &str,
+        id: Option<&str>,
         changed: &mut Changed,
     ) -> Result<(), Taking> {
         let (project, at) = (event.stamp.project, (record.partition, record.offset));
-        let id = (!id.is_empty()).then_some(id);
         changed.forget(&self.state, (project, id), at)?;
         changed.forgotten.push(Forgotten {
             topic: Topic::Profiles.name().to_owned(),

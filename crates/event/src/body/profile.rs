@@ -41,6 +41,16 @@ pub struct ProfileView<'a> {
 }
 
 impl<'a> ProfileView<'a> {
+    /// The change that asks to forget a profile, or without one the whole project.
+    #[must_use]
+    pub fn forget(profile: Option<&'a str>) -> Self {
+        Self {
+            profile_id: profile.unwrap_or_default(),
+            change: crate::ProfileChange::Forget as i32,
+            ..Self::default()
+        }
+    }
+
     /// Whom the change asks to forget, if it does: a profile, or without one the whole project.
     #[must_use]
     pub fn forgets(&self) -> Option<Option<&'a str>> {

@@ -1,6 +1,6 @@
 //! What people or their operators want forgotten.
 
-use fulmar_event::{Door, Enrichment, Head, ProfileChange, ProfileView, Records, Timestamp};
+use fulmar_event::{Door, Enrichment, Head, ProfileView, Records, Timestamp};
 use fulmar_log::Topic;
 use fulmar_registry::{Change, new_client_id};
 use fulmar_store::Forgotten;
@@ -46,7 +46,7 @@ pub fn answer(desk: &Desk, request: DeleteRequest, now_ms: i64) -> Result<Value,
                 let rule = format!("profile takes 1 to {PROFILE_BYTES_MAX} bytes");
                 return Err(AdminError::Refused(rule));
             }
-            append(desk, &project, &profile, now_ms)?;
+            append(desk, &project, Some(&profile), now_ms)?;
             Ok(json!({ "project": project, "profile": profile, "hidden": false }))
         }
         DeleteRequest::Project { project, rows_only } => {
@@ -57,7 +57,7 @@ pub fn answer(desk: &Desk, request: DeleteRequest, now_ms: i64) -> Result<Value,
                 let gone = Change::ProjectDeleted { project };
                 desk.registry.change(gone, now_ms)?;
             }
-            append(desk, &project, "", now_ms)?;
+            append(desk, &project, None, now_ms)?;
             Ok(json!({ "project": project, "rows_only": rows_only, "hidden": false }))
         }
         DeleteRequest::List {} => {
@@ -77,7 +77,13 @@ fn check_project(desk: &Desk, project: &str) -> Result<(), AdminError> {
 
 /// The fold of profiles reads it first, passes it on to the session fold, and hears of it again
 /// from there: then nothing of before is on its way any more.
-fn append(desk: &Desk, project: &str, profile: &str, now_ms: i64) -> Result<(), AdminError> {
+fn append(
+    desk: &Desk,
+    project: &str,
+    profile: Option<&str>,
+    now_ms: i64,
+) -> Result<(), AdminError> {
+    let view = ProfileView::forget(profile);
     let time = Timestamp::from_millis(now_ms);
     let head = Head {
         event_id: &format!("forget-{}", new_client_id()?),
@@ -87,15 +93,10 @@ fn append(desk: &Desk, project: &str, profile: &str, now_ms: i64) -> Result<(), 
         batch_id: "",
         project,
         client: OPERATOR,
-        key: profile,
+        key: view.profile_id,
         door: Door::Track,
         control_offset: desk.registry.current().revision,
         enrichment: Enrichment::default(),
-    };
-    let view = ProfileView {
-        profile_id: profile,
-        change: ProfileChange::Forget as i32,
-        ..ProfileView::default()
     };
     let mut records = Records::new();
     // Any partition will do: both folds read them all, in the order of the log.

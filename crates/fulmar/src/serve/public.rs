@@ -86,45 +86,54 @@ impl Public {
         };
         match path.strip_prefix(ADMIN) {
             Some("drain") => self.drain(body).await,
-            Some(area) => self.admin(area.to_owned(), body).await,
+            Some("delete") => self.delete(body).await,
+            Some(area) => match self.admin(area.to_owned(), body).await {
+                Ok(value) => self.revised(&value),
+                Err(refused) => *refused,
+            },
             None => self.query(body).await,
         }
     }
 
     /// The registry and the state are read and written with syncs: not on this thread.
-    async fn admin(&self, area: String, body: Value) -> Answer {
+    async fn admin(&self, area: String, body: Value) -> Result<Value, Box<Answer>> {
         let live = Arc::clone(&self.live);
-        let deletes = area == "delete";
+        let failed = |detail: &str| {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Box::new(problem(status, "failed", detail))
+        };
         let answered = tokio::task::spawn_blocking(move || match area.as_str() {
-            "status" => status::of_server(&live).map_err(|failure| {
-                let detail = failure.to_string();
-                Box::new(problem(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "failed",
-                    &detail,
-                ))
-            }),
+            "status" => status::of_server(&live).map_err(|failure| failed(&failure.to_string())),
             area => live
                 .desk
                 .answer(area, body)
                 .map_err(|error| Box::new(of_admin(&error))),
         })
         .await;
-        let mut value = match answered {
-            Ok(Ok(value)) => value,
-            Ok(Err(refused)) => return *refused,
-            Err(_) => return problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "a defect"),
-        };
-        if deletes && value["hidden"] == false {
-            let (profiles, writer) = (&self.live.profiles, &self.live.writer);
-            value["hidden"] = query::cut_and_wait_twice(profiles, writer).await.into();
-        }
-        let mut response = json_answer(&value);
+        answered.unwrap_or_else(|_| Err(failed("a defect")))
+    }
+
+    /// The answer of an admin request, with the revision that holds what it changed.
+    fn revised(&self, value: &Value) -> Answer {
+        let mut response = json_answer(value);
         let revision = self.live.registry().current().revision;
         response
             .headers_mut()
             .insert(REVISION, HeaderValue::from(revision));
         response
+    }
+
+    /// Deletes, and waits until no query shows what was deleted.
+    async fn delete(&self, body: Value) -> Answer {
+        let mut value = match self.admin("delete".to_owned(), body).await {
+            Ok(value) => value,
+            Err(refused) => return *refused,
+        };
+        if value["hidden"] == false {
+            let (profiles, writer) = (&self.live.profiles, &self.live.writer);
+            value["hidden"] = query::cut_and_wait_twice(profiles, writer).await.into();
+        }
+        self.revised(&value)
     }
 
     /// Cuts the open block and waits until what is durable now is stored.

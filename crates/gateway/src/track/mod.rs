@@ -170,11 +170,11 @@ impl TrackDoor {
         peer: &Peer,
         body_read: &mut bool,
     ) -> Result<Answer, Refusal> {
-        if route != Route::NotSupported && request.method() != route.method() {
-            return Err(Refusal::Method(route.allowed()));
-        }
         if route == Route::NotSupported {
             return Err(Refusal::NotSupported);
+        }
+        if request.method() != route.method() {
+            return Err(Refusal::Method(route.allowed()));
         }
         if route == Route::DeviceId {
             let trusted = &self.config.trusted_proxies;

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fulmar_event::{
-    Body, Door, Enrichment, Head, ProfileChange, ProfileView, Timestamp, partition_of,
-};
+use fulmar_event::{Body, Door, Enrichment, Head, ProfileView, Timestamp, partition_of};
 use fulmar_flow::repeats::{IdHash, Repeats};
 use fulmar_log::{Record, Records};
 use fulmar_sessions::{Feed, SessionFold};
@@ -239,7 +237,7 @@ impl Rows {
 
     /// Tells the profile fold, after all that sessions told it before (F1).
     pub(super) fn pass_on(&mut self, forget: &Forget) {
-        let profile = forget.profile.as_deref().unwrap_or("");
+        let view = ProfileView::forget(forget.profile.as_deref());
         let head = Head {
             event_id: &forget.event_id,
             time: Timestamp::from_millis(forget.asked_ms),
@@ -248,17 +246,12 @@ impl Rows {
             batch_id: "",
             project: &forget.project,
             client: "",
-            key: profile,
+            key: view.profile_id,
             door: Door::Track,
             control_offset: 0,
             enrichment: Enrichment::default(),
         };
-        let view = ProfileView {
-            profile_id: profile,
-            change: ProfileChange::Forget as i32,
-            ..ProfileView::default()
-        };
-        let partition = partition_of(profile.as_bytes(), self.partitions);
+        let partition = partition_of(head.key.as_bytes(), self.partitions);
         head.append_to(&view, partition, &mut self.onward);
     }
 
