@@ -6,6 +6,7 @@ use crate::client::{ClientKind, SecretHash};
 use crate::error::RegistryError;
 use crate::key::{KeyHash, Scopes};
 use crate::project::SettingsChange;
+use crate::webhook::{EventType, Subscription, Webhook};
 
 /// Newest format of a control record that this build reads and the one that it writes.
 pub const FORMAT: u32 = 1;
@@ -104,6 +105,35 @@ pub enum Change {
     ClientRevoked {
         /// The client's id.
         client: String,
+    },
+    /// A webhook, new or as it is from now on.
+    WebhookSet {
+        /// Its id.
+        id: String,
+        /// All of it.
+        webhook: Box<Webhook>,
+    },
+    /// A webhook that is gone, with its subscriptions.
+    WebhookDeleted {
+        /// Its id.
+        id: String,
+    },
+    /// A subscription, new or as it is from now on.
+    SubscriptionSet {
+        /// Its id.
+        id: String,
+        /// All of it.
+        subscription: Box<Subscription>,
+    },
+    /// A subscription that is gone.
+    SubscriptionDeleted {
+        /// Its id.
+        id: String,
+    },
+    /// An event type, new or as it is from now on.
+    EventTypeSet {
+        /// All of it, with its project and name.
+        event_type: Box<EventType>,
     },
     /// An operator's decision to pass a damaged range (L1).
     LossAccepted {

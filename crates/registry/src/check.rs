@@ -58,6 +58,11 @@ impl Snapshot {
             } => self.check_client_created(client, project, name),
             Change::ClientSecretSet { client, .. } => self.check_client_secret(client, now_ms),
             Change::ClientRevoked { client } => self.check_client(client).map(drop),
+            Change::WebhookSet { .. }
+            | Change::WebhookDeleted { .. }
+            | Change::SubscriptionSet { .. }
+            | Change::SubscriptionDeleted { .. }
+            | Change::EventTypeSet { .. } => self.check_webhooks(change),
             Change::LossAccepted { from, to, .. } if from > to => Err(RegistryError::Refused(
                 format!("the range {from}-{to} runs backwards"),
             )),
@@ -166,7 +171,7 @@ impl Snapshot {
         Ok(())
     }
 
-    fn check_project(&self, project: &str) -> Result<(), RegistryError> {
+    pub(crate) fn check_project(&self, project: &str) -> Result<(), RegistryError> {
         match self.projects.contains_key(project) {
             true => Ok(()),
             false => Err(unknown("project", project)),
@@ -223,7 +228,7 @@ impl Snapshot {
     }
 }
 
-fn check_id(kind: &'static str, id: &str) -> Result<(), RegistryError> {
+pub(crate) fn check_id(kind: &'static str, id: &str) -> Result<(), RegistryError> {
     let bytes = id.as_bytes();
     let first_ok = bytes.first().is_some_and(u8::is_ascii_alphanumeric);
     let rest_ok = bytes
@@ -238,14 +243,18 @@ fn check_id(kind: &'static str, id: &str) -> Result<(), RegistryError> {
     Ok(())
 }
 
-fn check_room(len: usize, limit: usize, what: &'static str) -> Result<(), RegistryError> {
+pub(crate) fn check_room(
+    len: usize,
+    limit: usize,
+    what: &'static str,
+) -> Result<(), RegistryError> {
     if len >= limit {
         return Err(RegistryError::Full { what, limit });
     }
     Ok(())
 }
 
-fn unknown(kind: &'static str, id: &str) -> RegistryError {
+pub(crate) fn unknown(kind: &'static str, id: &str) -> RegistryError {
     RegistryError::Unknown {
         kind,
         id: id.to_owned(),

@@ -35,6 +35,14 @@ pub enum RegistryError {
     /// The change is not allowed from the present state.
     #[error("{0}")]
     Refused(String),
+    /// A field of what was to be kept breaks its rule.
+    #[error("{field}: {rule}")]
+    Invalid {
+        /// The field, as the API has it.
+        field: &'static str,
+        /// What it takes.
+        rule: String,
+    },
     /// A named limit is reached (I7).
     #[error("at most {limit} {what}")]
     Full {

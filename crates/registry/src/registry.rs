@@ -90,8 +90,22 @@ impl Registry {
     /// # Errors
     /// Why the change may not be made, or that the log failed; then nothing changed here.
     pub fn change(&self, change: Change, now_ms: i64) -> Result<u64, RegistryError> {
+        self.change_from(now_ms, |_| Ok(change))
+    }
+
+    /// As [`Registry::change`], with a change that is made from the state that it will follow:
+    /// nobody else changes anything in between.
+    ///
+    /// # Errors
+    /// What `make` returns, or as [`Registry::change`].
+    pub fn change_from<E: From<RegistryError>>(
+        &self,
+        now_ms: i64,
+        make: impl FnOnce(&Snapshot) -> Result<Change, E>,
+    ) -> Result<u64, E> {
         let _writing = self.writing.lock().expect("no holder panics");
         let mut next = (*self.current()).clone();
+        let change = make(&next)?;
         next.check(&change, now_ms)?;
         let entry = Entry {
             format: FORMAT,

@@ -1,6 +1,7 @@
 //! The state that the control records fold to. Pure: no clock, no I/O.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,8 @@ use crate::change::{AgentState, Change, Entry};
 use crate::client::{Client, SecretRecord};
 use crate::key::{KeyHash, Scope, Scopes, prefix_of};
 use crate::project::ProjectSettings;
+use crate::shared;
+use crate::webhook::{EventType, Subscription, Webhook};
 
 /// A project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +96,15 @@ pub struct Snapshot {
     /// Clients of the SDK door by id.
     #[serde(default)]
     pub clients: BTreeMap<String, Client>,
+    /// Webhooks by id. Shared, since a change copies the state.
+    #[serde(default, with = "shared")]
+    pub webhooks: BTreeMap<String, Arc<Webhook>>,
+    /// Subscriptions by id.
+    #[serde(default, with = "shared")]
+    pub subscriptions: BTreeMap<String, Arc<Subscription>>,
+    /// Event types by project and name, see [`Snapshot::event_type`].
+    #[serde(default, with = "shared")]
+    pub event_types: BTreeMap<String, Arc<EventType>>,
     /// Ranges that folds pass.
     pub losses: Vec<AcceptedLoss>,
 }
@@ -151,6 +163,10 @@ impl Snapshot {
                 self.keys.retain(|_, key| key.project != project);
                 self.agents.retain(|_, agent| agent.project != project);
                 self.clients.retain(|_, client| client.project != project);
+                self.webhooks
+                    .retain(|_, webhook| webhook.project != project);
+                self.subscriptions.retain(|_, one| one.project != project);
+                self.event_types.retain(|_, one| one.project != project);
             }
             Change::KeyCreated {
                 project,
@@ -175,6 +191,31 @@ impl Snapshot {
                     key.expires_ms = Some(key.expires_ms.map_or(at_ms, |old| old.min(at_ms)));
                 }
             }
+            change @ (Change::AgentRegistered { .. } | Change::AgentStateSet { .. }) => {
+                self.apply_agent(change, at_ms);
+            }
+            Change::ProjectSet { project, settings } => {
+                if let Some(known) = self.projects.get_mut(&project) {
+                    settings.apply_to(&mut known.settings);
+                }
+            }
+            change @ (Change::ClientCreated { .. }
+            | Change::ClientSecretSet { .. }
+            | Change::ClientRevoked { .. }) => self.apply_client(change, at_ms),
+            change @ (Change::WebhookSet { .. }
+            | Change::WebhookDeleted { .. }
+            | Change::SubscriptionSet { .. }
+            | Change::SubscriptionDeleted { .. }
+            | Change::EventTypeSet { .. }) => self.apply_webhooks(change),
+            Change::LossAccepted { topic, from, to } => {
+                self.losses.push(AcceptedLoss { topic, from, to });
+            }
+        }
+        self.revision = offset + 1;
+    }
+
+    fn apply_agent(&mut self, change: Change, at_ms: i64) {
+        match change {
             Change::AgentRegistered { agent, project } => {
                 let record = Agent {
                     project,
@@ -188,19 +229,8 @@ impl Snapshot {
                     known.state = state;
                 }
             }
-            Change::ProjectSet { project, settings } => {
-                if let Some(known) = self.projects.get_mut(&project) {
-                    settings.apply_to(&mut known.settings);
-                }
-            }
-            change @ (Change::ClientCreated { .. }
-            | Change::ClientSecretSet { .. }
-            | Change::ClientRevoked { .. }) => self.apply_client(change, at_ms),
-            Change::LossAccepted { topic, from, to } => {
-                self.losses.push(AcceptedLoss { topic, from, to });
-            }
+            _ => {}
         }
-        self.revision = offset + 1;
     }
 
     fn apply_client(&mut self, change: Change, at_ms: i64) {
@@ -257,6 +287,51 @@ impl Snapshot {
         }
     }
 
+    fn apply_webhooks(&mut self, change: Change) {
+        match change {
+            Change::WebhookSet { id, webhook } => {
+                self.webhooks.insert(id, Arc::from(webhook));
+            }
+            Change::WebhookDeleted { id } => {
+                self.webhooks.remove(&id);
+                self.subscriptions.retain(|_, one| one.webhook != id);
+            }
+            Change::SubscriptionSet { id, subscription } => {
+                self.subscriptions.insert(id, Arc::from(subscription));
+            }
+            Change::SubscriptionDeleted { id } => {
+                self.subscriptions.remove(&id);
+            }
+            Change::EventTypeSet { event_type } => {
+                let key = type_key(&event_type.project, &event_type.name);
+                self.event_types.insert(key, Arc::from(event_type));
+            }
+            _ => {}
+        }
+    }
+
+    /// The event type of a project by its name.
+    #[must_use]
+    pub fn event_type(&self, project: &str, name: &str) -> Option<&Arc<EventType>> {
+        self.event_types.get(&type_key(project, name))
+    }
+
+    /// The webhook of a project by its id.
+    #[must_use]
+    pub fn webhook(&self, project: &str, id: &str) -> Option<&Arc<Webhook>> {
+        self.webhooks
+            .get(id)
+            .filter(|webhook| webhook.project == project)
+    }
+
+    /// The subscription of a project by its id.
+    #[must_use]
+    pub fn subscription(&self, project: &str, id: &str) -> Option<&Arc<Subscription>> {
+        self.subscriptions
+            .get(id)
+            .filter(|subscription| subscription.project == project)
+    }
+
     /// Whether any key with the scope is live.
     #[must_use]
     pub fn has_live(&self, scope: Scope, now_ms: i64) -> bool {
@@ -264,4 +339,9 @@ impl Snapshot {
             .values()
             .any(|key| key.scopes.allow(scope) && key.live(now_ms))
     }
+}
+
+/// The key of an event type: ids of projects hold no control characters.
+fn type_key(project: &str, name: &str) -> String {
+    format!("{project}\n{name}")
 }
