@@ -8,6 +8,7 @@
 mod address;
 mod admit;
 mod answer;
+mod attempt;
 mod authentication;
 mod batch;
 mod body;
@@ -40,6 +41,7 @@ pub use answer::{
     Ack, Descriptor, Refusal, decode_ack, decode_descriptor, decode_rejection, encode_ack,
     encode_descriptor,
 };
+pub use attempt::{AttemptRecord, DeliveryStatus};
 pub use authentication::{AuthenticationDraft, encode_event};
 pub use batch::BatchBuilder;
 pub use body::{

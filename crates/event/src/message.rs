@@ -74,6 +74,8 @@ pub struct MessageDraft<'a> {
     pub idempotency_key: &'a str,
     /// Result of the schema check.
     pub schema: SchemaCheck,
+    /// When a delivery of it is of no use any more, in ms since the epoch; 0 is never.
+    pub expires_ms: i64,
 }
 
 impl MessageDraft<'_> {
@@ -117,6 +119,7 @@ impl MessageDraft<'_> {
         encode::bytes(9, self.labels, out);
         encode::text(10, self.idempotency_key, out);
         encode::enumeration(11, self.schema as i32, out);
+        encode::number(12, self.expires_ms as u64, out);
     }
 }
 

@@ -146,6 +146,7 @@ fn a_message_with_empty_fields_is_read_back() {
         labels: b"",
         idempotency_key: "",
         schema: fulmar_event::SchemaCheck::None,
+        expires_ms: 0,
     };
     let mut bytes = Vec::new();
     draft.encode(&mut bytes);

@@ -91,6 +91,7 @@ fn a_message_keeps_every_field() {
         labels: br#"{"c":"d"}"#,
         idempotency_key: "key-1",
         schema: SchemaCheck::Valid,
+        expires_ms: 1_700_000_000_000,
     };
     let mut records = Records::new();
     draft.append_to(3, &mut records);

@@ -27,6 +27,8 @@ pub struct MessageView<'a> {
     pub idempotency_key: &'a str,
     /// Result of the schema check by number, see [`crate::SchemaCheck`].
     pub schema: i32,
+    /// When a delivery of it is of no use any more, in ms since the epoch; 0 is never.
+    pub expires_ms: i64,
 }
 
 impl<'a> MessageView<'a> {
@@ -42,7 +44,8 @@ impl<'a> MessageView<'a> {
         const LABELS: u32 = block_key(9);
         const IDEMPOTENCY_KEY: u32 = block_key(10);
         const SCHEMA: u32 = varint_key(11);
-        const KNOWN: u64 = known(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        const EXPIRES: u32 = varint_key(12);
+        const KNOWN: u64 = known(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
         while !cursor.is_empty() {
             match cursor.key()? {
                 KIND => self.kind = cursor.text()?,
@@ -56,6 +59,7 @@ impl<'a> MessageView<'a> {
                 LABELS => self.labels = cursor.block()?,
                 IDEMPOTENCY_KEY => self.idempotency_key = cursor.text()?,
                 SCHEMA => self.schema = cursor.varint()? as i32,
+                EXPIRES => self.expires_ms = cursor.varint()? as i64,
                 key => cursor = cursor.skip_unknown(key, KNOWN)?,
             }
         }

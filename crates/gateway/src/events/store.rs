@@ -132,6 +132,7 @@ impl Storing<'_> {
                 labels: event.labels.as_bytes(),
                 idempotency_key: "",
                 schema: SchemaCheck::None,
+                expires_ms: 0,
             };
             draft.append_to(
                 partition_of(key.as_bytes(), door.config.partitions),

@@ -255,6 +255,7 @@ pub fn message(client: &str, id: &str, time_ms: i64, data: &[u8], out: &mut Reco
         labels: b"",
         idempotency_key: "",
         schema: SchemaCheck::None,
+        expires_ms: 0,
     };
     draft.append_to(2, out);
 }

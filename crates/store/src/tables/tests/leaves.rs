@@ -12,6 +12,10 @@ const NOT_STORED: &[(&str, &str)] = &[
         "stamp.door",
         "says how an event came, which class and gateway tell",
     ),
+    (
+        "message.expires_ms",
+        "is of its deliveries: how long one is of use",
+    ),
     ("track.is_server", "its device is `server`"),
     ("profile.change", "says which of the others count"),
     ("profile.property", "names one of the properties"),

@@ -1,0 +1,12 @@
+//! Webhooks: match, sign, guard, send, retry, and know what became of every delivery.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod client;
+pub mod guard;
+pub mod matching;
+pub mod occurrence;
+pub mod outcome;
+pub mod retry;
+pub mod seal;
+pub mod sign;
