@@ -6,12 +6,14 @@
 //! nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
+use fulmar_enrich::Network;
 use url::{Host, Url};
 
 /// Networks that are refused, each with the rule that an error names (IANA's special-purpose
-/// registries; 168.63.129.16 is Azure's host).
-const REFUSED: [(&str, &str); 32] = [
+/// registries; 168.63.129.16 is Azure's host). Those that hold an IPv4 address are judged by it.
+const REFUSED: [(&str, &str); 29] = [
     ("0.0.0.0/8", "this network"),
     ("10.0.0.0/8", "private"),
     ("100.64.0.0/10", "carrier-grade NAT"),
@@ -41,10 +43,6 @@ const REFUSED: [(&str, &str); 32] = [
     ("fe80::/10", "link-local"),
     ("fec0::/10", "site-local"),
     ("ff00::/8", "multicast"),
-    // Those that hold an IPv4 address are judged by it first; what is left of them is not sound.
-    ("::ffff:0:0/96", "IPv4-mapped"),
-    ("64:ff9b::/96", "NAT64"),
-    ("2002::/16", "6to4"),
 ];
 
 /// Names that are the machine's own or its network's, whatever they resolve to.
@@ -55,48 +53,13 @@ const REFUSED_PORTS: [u16; 12] = [
     1433, 2049, 2379, 3306, 3389, 5432, 5672, 6000, 6379, 9042, 11211, 27017,
 ];
 
-/// A network: an address and how many of its first bits count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: u128,
-    bits: u32,
-    is_v4: bool,
-}
-
-impl Network {
-    /// Reads `ADDRESS/BITS`, or an address alone.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let (address, bits) = match text.trim().split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
-            None => (text.trim(), None),
-        };
-        let address: IpAddr = address.parse().ok()?;
-        let (address, width, is_v4) = number(address);
-        let bits = bits.unwrap_or(width);
-        (bits <= width).then_some(Self {
-            address,
-            bits,
-            is_v4,
-        })
-    }
-
-    fn contains(&self, address: IpAddr) -> bool {
-        let (address, width, is_v4) = number(address);
-        if is_v4 != self.is_v4 {
-            return false;
-        }
-        let high = |number: u128| number.checked_shr(width - self.bits).unwrap_or(0);
-        high(address) == high(self.address)
-    }
-}
-
-fn number(address: IpAddr) -> (u128, u32, bool) {
-    match address {
-        IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32, true),
-        IpAddr::V6(v6) => (v6.to_bits(), 128, false),
-    }
-}
+/// The table as networks: they are the same for every connection.
+static REFUSED_NETWORKS: LazyLock<Vec<Network>> = LazyLock::new(|| {
+    let networks = REFUSED.iter().map(|(network, _)| network.parse());
+    networks
+        .map(|one| one.expect("the table is of networks"))
+        .collect()
+});
 
 /// Why a receiver is refused. The words name the rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -148,7 +111,7 @@ impl Guard {
     /// # Errors
     /// [`Refused::Address`].
     pub fn judge(&self, address: IpAddr) -> Result<(), Refused> {
-        if self.allowed.iter().any(|network| network.contains(address)) {
+        if self.allowed.iter().any(|network| network.holds(address)) {
             return Ok(());
         }
         if let IpAddr::V6(v6) = address
@@ -157,15 +120,13 @@ impl Guard {
             // Whoever writes one of these means, and reaches, its inner one.
             return self.judge(IpAddr::V4(inner));
         }
-        for (network, rule) in REFUSED {
-            let found = Network::parse(network).expect("the table is of networks");
-            if found.contains(address) {
-                return Err(Refused::Address {
-                    address,
-                    network,
-                    rule,
-                });
-            }
+        let found = REFUSED_NETWORKS.iter().position(|one| one.holds(address));
+        if let Some((network, rule)) = found.map(|place| REFUSED[place]) {
+            return Err(Refused::Address {
+                address,
+                network,
+                rule,
+            });
         }
         Ok(())
     }
@@ -235,15 +196,19 @@ mod tests {
 
     #[test]
     fn the_first_and_the_last_address_of_every_network_are_refused() {
-        for (text, _) in REFUSED {
-            let network = Network::parse(text).unwrap();
-            let width = if network.is_v4 { 32 } else { 128 };
-            let size = (width - network.bits).min(127);
-            let last = network.address | ((1_u128 << size) - 1);
-            for number in [network.address, last] {
-                let address = match network.is_v4 {
-                    true => IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(number).unwrap())),
-                    false => IpAddr::V6(Ipv6Addr::from_bits(number)),
+        let embedding = ["::ffff:0:0/96", "64:ff9b::/96", "2002::/16"];
+        for text in REFUSED.map(|(text, _)| text).into_iter().chain(embedding) {
+            let (first, bits) = text.split_once('/').unwrap();
+            let (first, width) = match first.parse().unwrap() {
+                IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32),
+                IpAddr::V6(v6) => (v6.to_bits(), 128),
+            };
+            let size = width - bits.parse::<u32>().unwrap();
+            let last = first | ((1_u128 << size) - 1);
+            for number in [first, last] {
+                let address = match width {
+                    32 => IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(number).unwrap())),
+                    _ => IpAddr::V6(Ipv6Addr::from_bits(number)),
                 };
                 // Those that hold an IPv4 address are as good as it is.
                 let holds_public = matches!(address, IpAddr::V6(v6)
@@ -344,7 +309,7 @@ mod tests {
 
     #[test]
     fn an_operator_opens_a_network_and_nothing_beside_it() {
-        let guard = Guard::new(vec![Network::parse("127.0.0.1/32").unwrap()], Vec::new());
+        let guard = Guard::new(vec!["127.0.0.1/32".parse().unwrap()], Vec::new());
         assert!(guard.judge("127.0.0.1".parse().unwrap()).is_ok());
         assert!(guard.judge("::ffff:127.0.0.1".parse().unwrap()).is_ok());
         for text in ["127.0.0.2", "10.0.0.1", "::1"] {
@@ -352,7 +317,7 @@ mod tests {
         }
         assert!(guard.judge_url("http://localhost:9000/").is_ok());
         for text in ["10.0.0.0/33", "x/8", "10.0.0.0/", ""] {
-            assert_eq!(Network::parse(text), None, "{text}");
+            assert!(text.parse::<Network>().is_err(), "{text}");
         }
     }
 }

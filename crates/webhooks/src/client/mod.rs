@@ -72,7 +72,6 @@ pub enum Category {
     DnsError,
     TlsError,
     BlockedAddress,
-    Unsendable,
 }
 
 impl Category {
@@ -91,7 +90,6 @@ impl Category {
             Self::DnsError => "dns_error",
             Self::TlsError => "tls_error",
             Self::BlockedAddress => "blocked_address",
-            Self::Unsendable => "unsendable",
         }
     }
 
@@ -208,7 +206,7 @@ impl Client {
         outgoing: Outgoing,
         phase: &Rc<Cell<Phase>>,
     ) -> Result<Reply, Fault> {
-        let mut request = request(outgoing, phase)?;
+        let mut request = request(outgoing, phase);
         // A kept connection may turn out closed by the receiver. Nothing of the request was
         // written then, so that it is sent once all the same.
         loop {
@@ -243,12 +241,12 @@ impl Client {
     }
 }
 
-fn request(outgoing: Outgoing, phase: &Rc<Cell<Phase>>) -> Result<Request<Payload>, Fault> {
+fn request(outgoing: Outgoing, phase: &Rc<Cell<Phase>>) -> Request<Payload> {
     let mut request = Request::new(Payload::new(outgoing.body, Rc::clone(phase)));
     *request.method_mut() = outgoing.method;
     *request.uri_mut() = Uri::from(outgoing.path);
     *request.headers_mut() = outgoing.headers;
-    Ok(request)
+    request
 }
 
 fn of_hyper(error: &hyper::Error, phase: Phase) -> Fault {

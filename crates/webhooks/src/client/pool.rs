@@ -11,6 +11,7 @@ use hyper::client::conn::{TrySendError, http1, http2};
 use hyper::rt::{Executor, Read, Write};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
 use url::{Host, Url};
 
 use super::connect::{Trust, dial, secure};
@@ -108,6 +109,17 @@ impl Connection {
         open && self.born.elapsed() < AGE_MAX
     }
 
+    /// The same connection once more, if it carries many requests.
+    fn shared(&self) -> Option<Connection> {
+        let Sender::Many(sender) = &self.sender else {
+            return None;
+        };
+        Some(Connection {
+            sender: Sender::Many(sender.clone()),
+            born: self.born,
+        })
+    }
+
     async fn is_ready(&mut self) -> bool {
         let ready = match &mut self.sender {
             Sender::One(sender) => sender.ready().await,
@@ -173,13 +185,10 @@ impl Pool {
         let kept = idle.get_mut(target)?;
         while let Some(last) = kept.last() {
             // One that speaks HTTP/2 carries many requests, and stays.
-            if let Sender::Many(sender) = &last.connection.sender
-                && last.connection.is_usable()
+            if last.connection.is_usable()
+                && let Some(shared) = last.connection.shared()
             {
-                return Some(Connection {
-                    sender: Sender::Many(sender.clone()),
-                    born: last.connection.born,
-                });
+                return Some(shared);
             }
             let last = kept.pop()?;
             self.kept.set(self.kept.get() - 1);
@@ -237,25 +246,31 @@ impl Pool {
         let stream = dial(&self.guard, &addresses, target.port).await?;
         self.opened.set(self.opened.get() + 1);
         let born = Instant::now();
-        if !target.is_tls {
-            let sender = Sender::One(handshake(TokioIo::new(stream)).await?);
-            return Ok(Connection { sender, born });
+        let sender = match target.is_tls {
+            false => Sender::One(handshake(TokioIo::new(stream)).await?),
+            true => self.open_secure(target, stream, phase).await?,
+        };
+        let connection = Connection { sender, born };
+        if let Some(shared) = connection.shared() {
+            self.keep(target, shared);
         }
+        Ok(connection)
+    }
+
+    async fn open_secure(
+        &self,
+        target: &Target,
+        stream: TcpStream,
+        phase: &Cell<Phase>,
+    ) -> Result<Sender, Fault> {
         phase.set(Phase::Tls);
         let roots = target.own_roots.as_deref();
         let (stream, is_h2) = secure(&self.trust, roots, &target.host, stream).await?;
-        if !is_h2 {
-            let sender = Sender::One(handshake(TokioIo::new(stream)).await?);
-            return Ok(Connection { sender, born });
-        }
-        let sender = handshake_h2(TokioIo::new(stream)).await?;
-        let shared = Connection {
-            sender: Sender::Many(sender.clone()),
-            born,
-        };
-        self.keep(target, shared);
-        let sender = Sender::Many(sender);
-        Ok(Connection { sender, born })
+        let io = TokioIo::new(stream);
+        Ok(match is_h2 {
+            true => Sender::Many(handshake_h2(io).await?),
+            false => Sender::One(handshake(io).await?),
+        })
     }
 }
 
@@ -282,9 +297,7 @@ where
         .await
         .map_err(of_handshake)?;
     // Its end is told to whoever sends on it.
-    tokio::task::spawn_local(async move {
-        let _ = connection.await;
-    });
+    Local.execute(connection);
     Ok(sender)
 }
 
@@ -297,9 +310,7 @@ where
         .handshake(stream)
         .await
         .map_err(of_handshake)?;
-    tokio::task::spawn_local(async move {
-        let _ = connection.await;
-    });
+    Local.execute(connection);
     Ok(sender)
 }
 

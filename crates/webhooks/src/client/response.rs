@@ -15,7 +15,7 @@ use hyper::header::{HeaderName, LOCATION, RETRY_AFTER};
 use super::Phase;
 
 /// Bytes of an answer that are kept.
-pub(super) const KEPT_BYTES_MAX: usize = 16 * 1024;
+const KEPT_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of an answer that are read, so that its connection can be used again; one that sends
 /// more loses it.
 const READ_BYTES_MAX: usize = 80 * 1024;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use fulmar_webhooks::client::{
     Addresses, Client, Fault, Outgoing, Reply, Resolver, SystemResolver, Target, Trust,
 };
-use fulmar_webhooks::guard::{Guard, Network};
+use fulmar_webhooks::guard::Guard;
 use hyper::header::{HOST, HeaderValue};
 use hyper::{HeaderMap, Method};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -107,7 +107,7 @@ pub fn client() -> Client {
 }
 
 pub fn client_with(resolver: Rc<dyn Resolver>) -> Client {
-    let allowed = vec![Network::parse("127.0.0.1/32").unwrap()];
+    let allowed = vec!["127.0.0.1/32".parse().unwrap()];
     Client::new(
         Guard::new(allowed, Vec::new()),
         resolver,
