@@ -98,6 +98,8 @@ pub struct AttemptRecord<'a> {
     pub phase: &'a str,
     /// The failure, for people.
     pub error_message: &'a str,
+    /// Failed attempts so far that count against the retries: a receiver's 429 does not.
+    pub failures: u32,
 }
 
 impl<'a> AttemptRecord<'a> {
@@ -124,6 +126,7 @@ impl<'a> AttemptRecord<'a> {
         encode::text(19, self.error_category, out);
         encode::text(20, self.phase, out);
         encode::text(21, self.error_message, out);
+        encode::number(22, u64::from(self.failures), out);
     }
 
     /// Reads the message.
@@ -131,8 +134,8 @@ impl<'a> AttemptRecord<'a> {
     /// # Errors
     /// [`Malformed`] if it is none.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        /// Fields 1 to 21.
-        const KNOWN: u64 = (1 << 22) - 2;
+        /// Fields 1 to 22.
+        const KNOWN: u64 = (1 << 23) - 2;
         const DELIVERY_ID: u32 = block_key(1);
         const PROJECT: u32 = block_key(2);
         const CONSUMER: u32 = block_key(3);
@@ -154,6 +157,7 @@ impl<'a> AttemptRecord<'a> {
         const ERROR_CATEGORY: u32 = block_key(19);
         const PHASE: u32 = block_key(20);
         const ERROR_MESSAGE: u32 = block_key(21);
+        const FAILURES: u32 = varint_key(22);
         let mut record = Self::default();
         let mut cursor = Cursor::new(bytes);
         while !cursor.is_empty() {
@@ -179,6 +183,7 @@ impl<'a> AttemptRecord<'a> {
                 ERROR_CATEGORY => record.error_category = cursor.text()?,
                 PHASE => record.phase = cursor.text()?,
                 ERROR_MESSAGE => record.error_message = cursor.text()?,
+                FAILURES => record.failures = cursor.varint()? as u32,
                 key => cursor = cursor.skip_unknown(key, KNOWN)?,
             }
         }
@@ -214,6 +219,7 @@ mod tests {
             error_category: "server_error",
             phase: "wait",
             error_message: "the receiver answered 503",
+            failures: 1,
         };
         let mut bytes = Vec::new();
         record.encode(&mut bytes);

@@ -92,6 +92,25 @@ impl State {
         Ok(entries)
     }
 
+    /// The first `limit` entries of `keyspace` from a key on and below another, in key order.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn scan(
+        &self,
+        keyspace: &str,
+        range: std::ops::Range<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        let opened = self.opened()?;
+        let guards = opened.keyspace(keyspace)?.range(range);
+        let entries = guards.take(limit).map(|guard| {
+            let (key, value) = guard.into_inner()?;
+            Ok((key.to_vec(), value.to_vec()))
+        });
+        entries.collect()
+    }
+
     /// All entries of `keyspace`, in key order, one at a time.
     ///
     /// # Errors

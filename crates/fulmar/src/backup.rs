@@ -49,15 +49,11 @@ pub fn take(desk: &Desk, data: &DataDir, request: &BackupRequest) -> Result<Valu
     need_empty(&request.dir)?;
     let target = target.create()?;
 
-    let repeats = data.repeats();
     let before = desk.lake.snapshot();
     let mut count = Count::default();
-    let of_profiles = data.profile_repeats();
-    link_all(&repeats, &target.repeats(), &mut count)?;
-    link_all(&of_profiles, &target.profile_repeats(), &mut count)?;
+    link_repeats(data, &target, &mut count)?;
     desk.state.copy_to(&target.state())?;
-    link_all(&repeats, &target.repeats(), &mut count)?;
-    link_all(&of_profiles, &target.profile_repeats(), &mut count)?;
+    link_repeats(data, &target, &mut count)?;
     let after = desk.lake.snapshot();
     for file in before.all().chain(after.all()) {
         let place = file.path.strip_prefix(data.root())?;
@@ -124,6 +120,18 @@ fn need_empty(dir: &Path) -> Result<(), Failure> {
     let holds_some = fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
     if holds_some {
         return Err(Failure::usage(format!("{} is not empty", dir.display())));
+    }
+    Ok(())
+}
+
+/// The indexes of repeats: their files before the state that names them, and what it has added.
+fn link_repeats(data: &DataDir, target: &DataDir, count: &mut Count) -> Result<(), Failure> {
+    for of in [
+        DataDir::repeats,
+        DataDir::profile_repeats,
+        DataDir::webhook_repeats,
+    ] {
+        link_all(&of(data), &of(target), count)?;
     }
     Ok(())
 }

@@ -52,6 +52,11 @@ impl DataDir {
         self.state().join("repeats-profiles")
     }
 
+    /// The files of the webhooks' index of repeats.
+    pub fn webhook_repeats(&self) -> PathBuf {
+        self.state().join("repeats-webhooks")
+    }
+
     /// The tables' files, under private names.
     pub fn lake(&self) -> PathBuf {
         self.root.join("lake")
@@ -100,6 +105,11 @@ impl DataDir {
     /// Keys in clear that a first start made.
     pub fn keys(&self) -> PathBuf {
         self.root.join("keys")
+    }
+
+    /// What the webhooks' secrets are sealed with.
+    pub fn keyring(&self) -> PathBuf {
+        self.keys().join("webhooks.keyring")
     }
 
     /// The salts of device ids.

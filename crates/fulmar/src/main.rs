@@ -10,6 +10,7 @@ mod client;
 mod config;
 mod data_dir;
 mod exit;
+mod keyring;
 mod keys;
 mod node;
 mod noted_position;

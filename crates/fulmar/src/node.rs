@@ -12,6 +12,9 @@ use fulmar_sessions::{LiveView, SessionRules};
 use fulmar_store::{
     Lake, LakeConfig, ProfileJournals, ProfileWriter, Table, Writer, WriterConfig, WriterJournals,
 };
+use fulmar_webhooks::guard::Guard;
+use fulmar_webhooks::seal::Keyring;
+use fulmar_webhooks::sender::{SenderConfig, SenderHandle, SenderParts};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,12 +22,16 @@ use crate::admin::{Desk, apply_losses, now_ms};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Failure};
+use crate::keyring;
 use crate::noted_position;
 use crate::place::{Place, PlaceArgs};
 use crate::saved_registry::{self, SavedRegistry};
 
 /// Milliseconds of a day, for settings that are durations here and days there.
 const DAY_MS: u64 = 86_400_000;
+/// The index of repeats of webhooks has this part of the writer's bounds: it knows matched events
+/// alone.
+const WEBHOOK_REPEATS_SHARE: u64 = 8;
 
 /// Everything of a folder that this process holds.
 pub struct Node {
@@ -55,6 +62,16 @@ pub struct WriterParts {
     pub repeats: RepeatsReader,
     /// Its live sessions, for the SDK door (S3).
     pub sessions: Arc<LiveView>,
+}
+
+/// What sends webhooks, and what their settings are checked and sealed with.
+pub struct WebhookParts {
+    /// The running sender.
+    pub sender: SenderHandle,
+    /// Seals secrets.
+    pub keyring: Arc<Keyring>,
+    /// Which addresses may be reached.
+    pub guard: Guard,
 }
 
 /// The tables alone of a folder that a replay has filled, whose lock the caller holds.
@@ -137,6 +154,7 @@ impl Node {
         if let Some(copy) = &copy {
             witness.raise(Topic::Control, copy.revision);
         }
+        fulmar_webhooks::sender::committed_ends(&state, &mut witness)?;
         let log = Log::open_with_witness(&data.log(), log_config, &witness)?;
         let control = log.journal(Topic::Control);
         let folded = Folded::of(&control, copy)?;
@@ -224,6 +242,46 @@ impl Node {
             state,
             block_limits(&self.config),
         )?)
+    }
+
+    /// Starts the sender of webhooks, from its committed state.
+    pub fn start_webhooks(&self) -> Result<WebhookParts, Failure> {
+        let config = &self.config;
+        let (keyring, guard) = (
+            keyring::open(&self.data, &self.registry)?,
+            keyring::guard(config),
+        );
+        let of_webhooks = |bytes: u64| bytes / WEBHOOK_REPEATS_SHARE;
+        let limits = repeats_config(config);
+        let sender = SenderHandle::start(SenderParts {
+            registry: Arc::clone(&self.registry),
+            control: self.log.journal(Topic::Control),
+            events: self.log.journal(Topic::Events),
+            deliveries: self.log.journal(Topic::Deliveries),
+            state: Arc::clone(&self.state),
+            repeats_dir: self.data.webhook_repeats(),
+            repeats: RepeatsConfig {
+                disk_bytes_max: of_webhooks(limits.disk_bytes_max),
+                memory_bytes_max: of_webhooks(limits.memory_bytes_max),
+                ..limits
+            },
+            keyring: Arc::clone(&keyring),
+            guard: guard.clone(),
+            config: SenderConfig {
+                in_flight_max: usize::try_from(config.number("webhooks.in_flight_max"))
+                    .unwrap_or(usize::MAX),
+                in_flight_per_webhook: u32::try_from(
+                    config.number("webhooks.in_flight_per_webhook"),
+                )
+                .unwrap_or(u32::MAX),
+                stop_time_max: config.duration("server.shutdown_timeout") / 2,
+            },
+        })?;
+        Ok(WebhookParts {
+            sender,
+            keyring,
+            guard,
+        })
     }
 
     /// Runs the writer to the log's end; false when it could not get there.

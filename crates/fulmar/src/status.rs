@@ -7,6 +7,7 @@ use fulmar_flow::{FoldHandle, Ledger, State};
 use fulmar_log::{JournalStats, Topic, disk};
 use fulmar_store::profile_writer::PROFILES;
 use fulmar_store::writer::WRITER;
+use fulmar_webhooks::sender::SenderStats;
 use serde_json::{Value, json};
 
 use crate::admin::{Desk, time_text};
@@ -30,6 +31,7 @@ pub fn of_server(live: &Live) -> Result<Value, Failure> {
     let mut repeats = json!(live.repeats.stats());
     repeats["window_ms"] = json!(live.config.number("repeats.window"));
     status["repeats"] = repeats;
+    status["webhooks"] = webhooks(&live.webhooks.sender.stats());
     Ok(status)
 }
 
@@ -91,6 +93,30 @@ fn of_parts(
         "lake": lake,
         "topics": topics,
     }))
+}
+
+/// The ledger of deliveries, and what the sender is doing. Counts are of the last checkpoint.
+fn webhooks(stats: &SenderStats) -> Value {
+    let counts = stats.counts;
+    json!({
+        "ledger": {
+            "matched": counts.matched,
+            "delivered": counts.delivered,
+            "failed": counts.failed,
+            "expired": counts.expired,
+            "cancelled": counts.cancelled,
+            "undecided": counts.undecided(),
+        },
+        "repeats": counts.repeats,
+        "position": stats.position,
+        "outcomes_from": stats.outcomes_from,
+        "on_disk": stats.parked,
+        "in_memory": stats.in_memory,
+        "in_flight": stats.in_flight,
+        "connections_opened": stats.connections_opened,
+        "attempts": stats.attempts,
+        "trouble": stats.trouble,
+    })
 }
 
 /// The ledger of I8.

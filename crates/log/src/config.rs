@@ -70,6 +70,8 @@ pub struct LogConfig {
     pub quarantine: TopicConfig,
     /// Per topic.
     pub control: TopicConfig,
+    /// Per topic.
+    pub deliveries: TopicConfig,
     /// Appends are refused below so many free bytes; `None` is
     /// max(512 MiB, 3 % of the disk). They go on at twice that (L3).
     pub disk_floor_bytes: Option<u64>,
@@ -111,6 +113,11 @@ impl Default for LogConfig {
                 age_max: None,
                 bytes_max: BytesMax::Unbounded,
             },
+            deliveries: TopicConfig {
+                segment_bytes: 16 * MIB,
+                age_max: week,
+                bytes_max: share,
+            },
             disk_floor_bytes: None,
             seal_after: Duration::from_millis(10),
             // 512 requests in flight of up to 128 MiB together (G6) meet half
@@ -130,6 +137,7 @@ impl LogConfig {
             Topic::Profiles => &self.profiles,
             Topic::Quarantine => &self.quarantine,
             Topic::Control => &self.control,
+            Topic::Deliveries => &self.deliveries,
         }
     }
 

@@ -93,8 +93,8 @@ mod tests {
         let read = read(dir.path()).unwrap();
         assert_eq!(
             Topic::ALL.map(|topic| read.get(topic)),
-            [7, 0, 0, 3],
-            "events, profiles, quarantine, control"
+            [7, 0, 0, 3, 0],
+            "events, profiles, quarantine, control, deliveries"
         );
     }
 

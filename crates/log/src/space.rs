@@ -45,9 +45,9 @@ impl DiskGuard {
 
     /// Whether an append to the topic is allowed now.
     ///
-    /// The writer must be able to quarantine what keeps it from going on, and
-    /// an operator to change things, when the doors are shut already: these
-    /// two topics go on to half the floor.
+    /// The writer must be able to quarantine what keeps it from going on, an
+    /// operator to change things, and what was sent to be told, when the doors
+    /// are shut already: these topics go on to half the floor.
     pub(crate) fn admit(&self, topic: Topic) -> Result<()> {
         let now_ms = self.born.elapsed().as_millis() as u64;
         let looked_ms = self.looked_ms.load(Ordering::Relaxed);
@@ -62,7 +62,9 @@ impl DiskGuard {
         }
         let refused = match topic {
             Topic::Events | Topic::Profiles => self.low.load(Ordering::Relaxed),
-            Topic::Quarantine | Topic::Control => self.very_low.load(Ordering::Relaxed),
+            Topic::Quarantine | Topic::Control | Topic::Deliveries => {
+                self.very_low.load(Ordering::Relaxed)
+            }
         };
         if refused { Err(self.error()) } else { Ok(()) }
     }

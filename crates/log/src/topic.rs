@@ -17,15 +17,18 @@ pub enum Topic {
     Quarantine,
     /// Projects, keys, agents: append-only, kept for ever (R1).
     Control,
+    /// What became of deliveries: a record an attempt.
+    Deliveries,
 }
 
 impl Topic {
     /// Every topic, in the order of their numbers on disk.
-    pub const ALL: [Topic; 4] = [
+    pub const ALL: [Topic; 5] = [
         Topic::Events,
         Topic::Profiles,
         Topic::Quarantine,
         Topic::Control,
+        Topic::Deliveries,
     ];
 
     /// The name that users type and metrics carry; also the folder's name.
@@ -35,6 +38,7 @@ impl Topic {
             Topic::Profiles => "profiles",
             Topic::Quarantine => "quarantine",
             Topic::Control => "control",
+            Topic::Deliveries => "deliveries",
         }
     }
 
@@ -52,7 +56,7 @@ impl fmt::Display for Topic {
 
 /// The text is no topic's name.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("no topic is called `{0}`: it is events, profiles, quarantine or control")]
+#[error("no topic is called `{0}`: it is events, profiles, quarantine, control or deliveries")]
 pub struct UnknownTopic(String);
 
 impl FromStr for Topic {

@@ -9,4 +9,5 @@ pub mod occurrence;
 pub mod outcome;
 pub mod retry;
 pub mod seal;
+pub mod sender;
 pub mod sign;

@@ -31,6 +31,15 @@ pub struct Rates {
     pub bytes: u64,
 }
 
+/// The ports of a list with commas, and what is none.
+fn ports(text: &str) -> impl Iterator<Item = Result<u16, String>> {
+    let parts = text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().map_err(|_| format!("`{part}` is no port")))
+}
+
 /// The networks of a list with commas, and what is none.
 fn networks(text: &str) -> impl Iterator<Item = Result<Network, String>> {
     let entries = text.split(',').map(str::trim);
@@ -139,6 +148,11 @@ impl Config {
     /// A key of kind `Text` that holds networks, with commas between them.
     pub fn networks(&self, name: &str) -> Vec<Network> {
         networks(self.text(name)).filter_map(Result::ok).collect()
+    }
+
+    /// A key of kind `Text` that holds ports, with commas between them.
+    pub fn ports(&self, name: &str) -> Vec<u16> {
+        ports(self.text(name)).filter_map(Result::ok).collect()
     }
 
     /// The three rates of a section: `agents`, `keys` or `projects`.

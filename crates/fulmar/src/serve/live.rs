@@ -18,6 +18,7 @@ use fulmar_store::query::QueryRunner;
 use super::logs::LevelSwitch;
 use crate::admin::Desk;
 use crate::config::Config;
+use crate::node::WebhookParts;
 
 /// Seconds over which rates are taken: long enough to be calm, short enough to be of now.
 const RATE_SECONDS: usize = 10;
@@ -40,6 +41,8 @@ pub struct Live {
     pub repeats: RepeatsReader,
     /// The session fold's live sessions, for the SDK door (S3).
     pub sessions: Arc<LiveView>,
+    /// What sends webhooks.
+    pub webhooks: WebhookParts,
     /// Salts of device ids, for the SDK door.
     pub salts: Arc<Salts>,
     /// Where addresses are, for the SDK door.

@@ -129,10 +129,11 @@ impl ServeArgs {
         let salts = salts::open(&data, now_ms())?;
         told.keys = keys::ensure(&data, &node.registry, &node.config, now_ms())?;
 
-        // 5. Compaction, then the writer from its committed position, then retention: it may
-        //    remove nothing before every fold has said where it stands (L3).
+        // 5. Compaction, then the writer and the webhooks from their committed positions, then
+        //    retention: it may remove nothing before each has said where it stands (L3).
         let compaction = node.lake.start_compaction()?;
         let writer = node.start_writer()?;
+        let webhooks = node.start_webhooks()?;
         node.log.start_retention();
 
         // 6. The listeners, and the word that they are there.
@@ -146,6 +147,7 @@ impl ServeArgs {
             profiles: writer.profiles,
             repeats: writer.repeats,
             sessions: writer.sessions,
+            webhooks,
             salts,
             geo,
             level,

@@ -77,11 +77,11 @@ pub async fn run(
     let agents = finish("agents", agents, doors_end).await;
 
     // Nobody can append any more: what the log holds now is all that there is to store.
-    let stored = stop_writer(live, end).await;
+    let (stored, sent) = tokio::join!(stop_writer(live, end), stop_webhooks(live, end));
     Addresses::remove(data);
     ops.drain.start();
     let ops = finish("ops", ops, end).await;
-    public && agents && stored && ops
+    public && agents && stored && sent && ops
 }
 
 /// Waits for a listener's requests in flight; false when some were cut.
@@ -105,6 +105,17 @@ async fn finish(name: &str, listening: Listening, end: Instant) -> bool {
             false
         }
     }
+}
+
+/// What is in flight may end; the rest is committed, and sent after the next start.
+async fn stop_webhooks(live: &Arc<Live>, end: Instant) -> bool {
+    let stopping = Arc::clone(live);
+    let stopping = tokio::task::spawn_blocking(move || stopping.webhooks.sender.stop());
+    let stopped = timeout_at(end, stopping).await.is_ok();
+    if !stopped {
+        tracing::warn!("deliveries in flight were cut");
+    }
+    stopped
 }
 
 async fn stop_writer(live: &Arc<Live>, end: Instant) -> bool {

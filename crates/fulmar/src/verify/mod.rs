@@ -188,10 +188,11 @@ pub fn compare(subject: &Subject, topics: Vec<TopicReport>) -> Result<Report, Fa
     let log = ReadOnly::open(&subject.log, Topic::Events)?;
     let damages = topics.iter().flat_map(|topic| &topic.damages);
     let open: Vec<_> = damages.filter(|damage| !subject.gave_up(damage)).collect();
-    // The registry is no part of the comparison.
+    // The registry and the outcomes of deliveries are no part of the comparison.
+    let compared = |topic| !matches!(topic, Topic::Control | Topic::Deliveries);
     let hides_records = open
         .iter()
-        .any(|damage| damage.topic != Topic::Control && damage.first_offset < damage.end_offset);
+        .any(|damage| compared(damage.topic) && damage.first_offset < damage.end_offset);
     let (sound, damaged) = sound_and_damaged(&subject.files);
     let files = damaged.iter().map(|(_, what)| what.clone()).collect();
     let mut report = Report {

@@ -18,6 +18,7 @@ pub fn config(segment_bytes: u64) -> LogConfig {
         &mut config.profiles,
         &mut config.quarantine,
         &mut config.control,
+        &mut config.deliveries,
     ] {
         topic.segment_bytes = segment_bytes;
     }

@@ -72,6 +72,8 @@ pub enum Category {
     DnsError,
     TlsError,
     BlockedAddress,
+    /// Nothing was sent: a secret can't be opened, or the webhook is not what can be sent to.
+    Unsendable,
 }
 
 impl Category {
@@ -90,6 +92,7 @@ impl Category {
             Self::DnsError => "dns_error",
             Self::TlsError => "tls_error",
             Self::BlockedAddress => "blocked_address",
+            Self::Unsendable => "unsendable",
         }
     }
 
@@ -105,6 +108,7 @@ impl Category {
                 | Self::NetworkError
                 | Self::DnsError
                 | Self::TlsError
+                | Self::Unsendable
         )
     }
 }

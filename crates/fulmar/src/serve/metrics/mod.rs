@@ -5,6 +5,7 @@ mod folds;
 mod process;
 mod tables;
 mod topics;
+mod webhooks;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ impl Collector for Parts {
             .chain(folds::families(live))
             .chain(topics::families(live))
             .chain(tables::families(live))
-            .chain(tables::repeats(live));
+            .chain(tables::repeats(live))
+            .chain(webhooks::families(live));
         for family in families {
             family.encode(&mut encoder)?;
         }

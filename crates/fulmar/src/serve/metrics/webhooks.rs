@@ -1,0 +1,59 @@
+//! Deliveries of webhooks.
+
+use super::family::{Family, label};
+use crate::serve::live::Live;
+
+/// The ledger of deliveries, attempts, and what is under way.
+pub fn families(live: &Live) -> Vec<Family> {
+    let stats = live.webhooks.sender.stats();
+    let counts = stats.counts;
+    let terms = [
+        ("matched", counts.matched),
+        ("delivered", counts.delivered),
+        ("failed", counts.failed),
+        ("expired", counts.expired),
+        ("cancelled", counts.cancelled),
+        ("undecided", counts.undecided()),
+    ];
+    let term = |(name, count): (&str, u64)| (label("term", name), count as f64);
+    let attempts = stats.attempts.iter();
+    let attempt = |(result, count): (&&str, &u64)| (label("result", result), *count as f64);
+    let opened = "Connections to receivers opened since the start";
+    vec![
+        Family::gauges(
+            "fulmar_webhooks_deliveries",
+            "matched = delivered + failed + expired + cancelled + undecided, as committed",
+            terms.map(term).into(),
+        ),
+        Family::counters(
+            "fulmar_webhooks_attempts",
+            "Attempts since the start, by result",
+            attempts.map(attempt).collect(),
+        ),
+        Family::gauge(
+            "fulmar_webhooks_on_disk",
+            "Deliveries that wait on disk",
+            stats.parked as f64,
+        ),
+        Family::gauge(
+            "fulmar_webhooks_in_memory",
+            "Deliveries in memory",
+            stats.in_memory as f64,
+        ),
+        Family::gauge(
+            "fulmar_webhooks_in_flight",
+            "Deliveries being sent",
+            stats.in_flight as f64,
+        ),
+        Family::counter(
+            "fulmar_webhooks_connections_opened",
+            opened,
+            stats.connections_opened,
+        ),
+        Family::gauge(
+            "fulmar_webhooks_stands_still",
+            "1 while events are not matched or outcomes not written",
+            f64::from(u8::from(stats.trouble.is_some())),
+        ),
+    ]
+}
