@@ -53,7 +53,7 @@ pub use draft::{Head, Payload, ProfileChange, encode_device};
 pub use enrichment::Enrichment;
 pub use identifier::{agent_id_ok, identifier_ok};
 pub use json::{DEPTH_MAX, JsonFault};
-pub use message::{Door, MessageDraft, SchemaCheck};
+pub use message::{Door, MessageDraft, SchemaCheck, idempotent_body_id};
 pub use partition::{murmur2, partition_of};
 pub use properties::{FLAT_BYTES_MAX, FlattenError, PAIRS_MAX, flatten_properties};
 pub use quarantined::{QuarantineReason, Quarantined};

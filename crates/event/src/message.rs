@@ -123,6 +123,23 @@ impl MessageDraft<'_> {
     }
 }
 
+/// Names what was published under an idempotency key, beside the event's id: with it an index of
+/// ids also tells whether a repeat of the key is of the same event (R4).
+pub fn idempotent_body_id(event_id: &str, kind: &str, data: &[u8]) -> String {
+    use sha2::{Digest as _, Sha256};
+    use std::fmt::Write as _;
+    let mut hash = Sha256::new();
+    hash.update((kind.len() as u64).to_be_bytes());
+    hash.update(kind.as_bytes());
+    hash.update(data);
+    // An id has no line break.
+    let mut name = format!("{event_id}\n");
+    for byte in &hash.finalize()[..16] {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
 /// What a door observed, to be written as field 100.
 pub(crate) struct Stamp<'a> {
     pub(crate) project: &'a str,

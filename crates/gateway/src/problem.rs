@@ -20,6 +20,19 @@ pub fn problem(status: StatusCode, code: &str, detail: &str) -> Answer {
     no_store(answer(status, PROBLEM_JSON, body.to_string()))
 }
 
+/// The same, of one field.
+pub fn problem_of_field(status: StatusCode, code: &str, field: &str, detail: &str) -> Answer {
+    let body = serde_json::json!({
+        "type": "about:blank",
+        "title": status.canonical_reason().unwrap_or("Error"),
+        "status": status.as_u16(),
+        "code": code,
+        "field": field,
+        "detail": detail,
+    });
+    no_store(answer(status, PROBLEM_JSON, body.to_string()))
+}
+
 /// The same with the seconds after which to try again.
 pub fn problem_for_now(status: StatusCode, code: &str, detail: &str, seconds: u32) -> Answer {
     let mut response = problem(status, code, detail);

@@ -167,6 +167,20 @@ impl Writer {
         repeats: &mut Repeats,
         log_time_ms: i64,
     ) -> Result<(), FoldError> {
+        Self::admit_identities(shares, repeats, log_time_ms)?;
+        let bodies = shares.iter().flat_map(|share| &share.rows.bodies);
+        let bodies: Vec<IdHash> = bodies.copied().collect();
+        if !bodies.is_empty() {
+            repeats.admit_beside(&bodies, log_time_ms)?;
+        }
+        Ok(())
+    }
+
+    fn admit_identities(
+        shares: &mut [Share<'_>],
+        repeats: &mut Repeats,
+        log_time_ms: i64,
+    ) -> Result<(), FoldError> {
         if let [share] = shares {
             let rows = &mut *share.rows;
             repeats.admit(&rows.identities, log_time_ms, &mut rows.is_new)?;

@@ -190,6 +190,23 @@ impl Repeats {
         Ok(())
     }
 
+    /// Takes further hashes into the block's batch, whether they are known or not: what doors are
+    /// to find beside the identities. Called after [`Repeats::admit`].
+    ///
+    /// # Errors
+    /// As [`Repeats::admit`].
+    pub fn admit_beside(&mut self, hashes: &[IdHash], log_time_ms: i64) -> Result<()> {
+        let mut asked: Vec<Asked> = hashes.iter().map(|hash| (*hash, 0)).collect();
+        asked.sort_unstable();
+        asked.dedup();
+        let horizon_ms = log_time_ms.saturating_sub(self.index.config.window_ms);
+        self.index.set().remove_known(&mut asked, horizon_ms)?;
+        self.admitted.extend(asked.iter().map(|(hash, _)| *hash));
+        self.admitted.sort_unstable();
+        self.admitted.dedup();
+        Ok(())
+    }
+
     /// Takes back an admitted identity whose record turned out not to be stored (X2).
     pub fn withdraw(&mut self, hash: IdHash) {
         if let Ok(at) = self.admitted.binary_search(&hash) {

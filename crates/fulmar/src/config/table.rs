@@ -489,12 +489,6 @@ pub const KEYS: &[Key] = &[
         "64",
         "deliveries sent at once to a webhook that names no bound of its own",
     ),
-    key(
-        "webhooks.idempotency_window",
-        Duration(MINUTE, 365 * DAY),
-        "168h",
-        "how long an idempotency key of the publish door is remembered",
-    ),
 ];
 
 /// The key of a name.

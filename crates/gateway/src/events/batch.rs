@@ -1,9 +1,10 @@
 //! From a body to judged events: parse, window, days, ids, repeats within.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-use fulmar_event::Timestamp;
+use fulmar_event::{Timestamp, idempotent_body_id};
 use hyper::HeaderMap;
 
 use super::EventsConfig;
@@ -11,6 +12,7 @@ use super::cloud_event::{parse_binary, parse_cloud_event};
 use super::envelope::{EnvelopeFault, Item, Shape, split};
 use super::event::{Event, Refused, parse_event};
 use super::ids::IdMint;
+use super::publish::{Checked, EventTypes, Publication, check_type};
 use super::time::DAY_SECONDS;
 use super::verdict::{Fault, Verdict, code};
 
@@ -23,6 +25,8 @@ pub(super) struct Batch<'a> {
     /// Events whose id stands earlier in the body: repeats of one that will be
     /// durable if the request is answered at all. Their places and ids.
     pub(super) echoes: Vec<(usize, String)>,
+    /// What was found of each event's type, where that is asked.
+    pub(super) checked: Vec<Checked>,
 }
 
 /// An admissible event.
@@ -34,6 +38,8 @@ pub(super) struct Candidate<'a> {
     pub(super) event: Event<'a>,
     pub(super) time: Timestamp,
     pub(super) fingerprint: u128,
+    /// Names its body beside its id, if it has an idempotency key.
+    pub(super) body: Option<u128>,
 }
 
 /// What the judging of one batch stands on.
@@ -41,6 +47,16 @@ pub(super) struct Judge<'a> {
     pub(super) config: &'a EventsConfig,
     pub(super) mint: &'a IdMint,
     pub(super) now: Timestamp,
+    /// Of the publish door.
+    pub(super) publishing: Option<Publishing<'a>>,
+}
+
+/// What the publish door judges by.
+#[derive(Clone, Copy)]
+pub(super) struct Publishing<'a> {
+    pub(super) publication: &'a Publication,
+    pub(super) project: &'a str,
+    pub(super) types: &'a dyn EventTypes,
 }
 
 impl Judge<'_> {
@@ -69,6 +85,10 @@ impl Judge<'_> {
     fn parse<'b>(&self, item: Item<'b>, shape: Shape) -> Result<Event<'b>, Refused> {
         let text = item.map_err(|fault| Refused { id: None, fault })?;
         self.within_bytes(text.len(), || match shape {
+            _ if let Some(publishing) = &self.publishing => {
+                let project = publishing.project;
+                publishing.publication.parse(project, text, self.now)
+            }
             Shape::CloudEvent | Shape::CloudEvents => parse_cloud_event(text),
             _ => parse_event(text),
         })
@@ -100,6 +120,16 @@ impl Judge<'_> {
             Ok(event) => event,
             Err(refused) => return sorter.refuse(refused.id, refused.fault),
         };
+        let checked = self
+            .publishing
+            .map_or(Ok(Checked::default()), |publishing| {
+                check_type(publishing.types, publishing.project, &event)
+            });
+        let checked = match checked {
+            Ok(checked) => checked,
+            Err(fault) => return sorter.refuse(None, fault),
+        };
+        event.schema = checked.schema;
         let id = event.id.take();
         let time = event.time.unwrap_or(self.now);
         if let Some(fault) = self.time_fault(time, &mut sorter.days) {
@@ -115,14 +145,17 @@ impl Judge<'_> {
                 }
             },
         };
-        let fingerprint = fingerprint(&id);
-        sorter.take(Candidate {
+        let body = (!event.idempotency_key.is_empty())
+            .then(|| fingerprint(&idempotent_body_id(&id, &event.kind, &event.data)));
+        let candidate = Candidate {
             index: sorter.batch.verdicts.len(),
+            fingerprint: fingerprint(&id),
+            body,
             id,
             event,
             time,
-            fingerprint,
-        });
+        };
+        sorter.take(candidate, checked);
     }
 
     /// Within the last 3,660 days and at most five minutes ahead, both ends
@@ -152,10 +185,17 @@ impl Judge<'_> {
     }
 }
 
+/// Why an event is refused whose idempotency key was used for another one.
+pub(super) fn conflict() -> Fault {
+    let detail = "was used for another event: the same key takes the same type and payload alone";
+    Fault::new(code::IDEMPOTENCY_CONFLICT, "idempotency_key", detail)
+}
+
 /// Sorts events into refused, repeated and to be stored.
 struct Sorter<'a> {
     batch: Batch<'a>,
-    seen: HashSet<u128>,
+    /// Ids that stood earlier, with their bodies.
+    seen: HashMap<u128, Option<u128>>,
     days: Vec<i64>,
 }
 
@@ -165,28 +205,36 @@ impl<'a> Sorter<'a> {
             verdicts: Vec::with_capacity(events),
             candidates: Vec::with_capacity(events),
             echoes: Vec::new(),
+            checked: Vec::new(),
         };
         Self {
             batch,
-            seen: HashSet::with_capacity(events),
+            seen: HashMap::with_capacity(events),
             days: Vec::new(),
         }
     }
 
     fn refuse(&mut self, id: Option<String>, fault: Fault) {
         self.batch.verdicts.push(Some(Verdict::Refused(id, fault)));
+        self.batch.checked.push(Checked::default());
     }
 
-    fn take(&mut self, candidate: Candidate<'a>) {
+    fn take(&mut self, candidate: Candidate<'a>, checked: Checked) {
         let batch = &mut self.batch;
-        if self.seen.insert(candidate.fingerprint) {
-            batch.candidates.push(candidate);
-        } else {
-            batch
+        match self.seen.entry(candidate.fingerprint) {
+            Entry::Occupied(first) if *first.get() != candidate.body => {
+                return self.refuse(Some(candidate.id.into_owned()), conflict());
+            }
+            Entry::Occupied(_) => batch
                 .echoes
-                .push((candidate.index, candidate.id.into_owned()));
+                .push((candidate.index, candidate.id.into_owned())),
+            Entry::Vacant(place) => {
+                place.insert(candidate.body);
+                batch.candidates.push(candidate);
+            }
         }
         batch.verdicts.push(None);
+        batch.checked.push(checked);
     }
 }
 
@@ -252,7 +300,7 @@ mod tests {
             let config = EventsConfig { events_max: 8, ..EventsConfig::default() };
             let mint = IdMint::new();
             let now = Timestamp { seconds: 1_796_075_766, nanos: 0 };
-            let judge = Judge { config: &config, mint: &mint, now };
+            let judge = Judge { config: &config, mint: &mint, now, publishing: None };
             let next = |f: u128, byte: u8| f * 131 % (1 << 100) + u128::from(byte);
             let fingerprint = |id: &str| id.bytes().fold(7, next);
             let Ok(batch) = judge.judge(&body, shape, &HeaderMap::new(), fingerprint) else {

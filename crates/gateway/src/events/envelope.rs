@@ -28,6 +28,15 @@ pub(crate) enum Shape {
     CloudEventBinary,
 }
 
+impl Shape {
+    pub(super) fn is_cloud_event(self) -> bool {
+        matches!(
+            self,
+            Self::CloudEvent | Self::CloudEvents | Self::CloudEventBinary
+        )
+    }
+}
+
 /// What is wrong with the whole body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EnvelopeFault {

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use fulmar_event::Timestamp;
 use fulmar_event::limits::{
     MESSAGE_ID_BYTES_MAX, MESSAGE_SOURCE_BYTES_MAX, MESSAGE_TYPE_BYTES_MAX,
 };
+use fulmar_event::{SchemaCheck, Timestamp};
 
 use super::time::parse_rfc3339;
 use super::verdict::{Fault, code};
@@ -36,6 +36,11 @@ pub(super) struct Event<'a> {
     pub(super) data_base64: bool,
     /// A JSON object of CloudEvents attributes, or empty.
     pub(super) extensions: Vec<u8>,
+    /// Of a publication, or empty.
+    pub(super) idempotency_key: Cow<'a, str>,
+    /// When a delivery of it is of no use any more, ms since the epoch; 0 is never.
+    pub(super) expires_ms: i64,
+    pub(super) schema: SchemaCheck,
 }
 
 /// An event that can't be admitted, with its id if that was read.
@@ -225,7 +230,7 @@ pub(super) fn time_member(name: &str, value: &str) -> Result<Timestamp, Fault> {
 }
 
 /// An object of strings, passed on as it stands.
-fn labels_member(value: &str) -> Result<&str, Fault> {
+pub(super) fn labels_member(value: &str) -> Result<&str, Fault> {
     let mut names: Vec<Cow<'_, str>> = Vec::new();
     let mut scanner = Scanner::new(value);
     let checked = each_member(&mut scanner, |name, value| {

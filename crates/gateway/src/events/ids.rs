@@ -53,10 +53,21 @@ fn uuid_text(mut bytes: [u8; 16], version: u8) -> String {
 }
 
 /// The id of a CloudEvent: its source and id name it only together, so both
-/// are in the hash (X1). Each is led by its length.
+/// are in the hash (X1).
 pub(super) fn cloud_event_id(source: &str, id: &str) -> String {
+    hashed_id(&[source, id])
+}
+
+/// The id of an event that was published under an idempotency key, which every
+/// door answers alike (R4).
+pub(super) fn keyed_id(project: &str, consumer: &str, key: &str) -> String {
+    hashed_id(&[project, consumer, key])
+}
+
+/// Each part is led by its length.
+fn hashed_id(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
-    for part in [source, id] {
+    for part in parts {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }

@@ -1,4 +1,5 @@
-//! The events door: `POST /v1/events` with JSON and an API key.
+//! The events door: `POST /v1/events` with JSON and an API key; and the publish door, which is the
+//! same to its consumers.
 //!
 //! Checks in order: key, scope, request budget, content type, capacity, body,
 //! envelope, each event for itself, event and byte budgets, repeats. What is
@@ -13,6 +14,7 @@ pub(crate) mod envelope;
 pub(crate) mod event;
 pub(crate) mod ids;
 mod keys;
+mod publish;
 mod recent;
 mod refuse;
 mod store;
@@ -28,6 +30,7 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::time::Instant;
 
 pub use keys::{Client, KeyError, KeyStore};
+pub use publish::{EventTypes, TypeVerdict};
 pub use recent::{KnownIds, RecentIds};
 pub use verdict::{Fault, code};
 
@@ -43,9 +46,10 @@ use crate::http::{
 use crate::limits::PUBLISH_TIME_MAX;
 use crate::metrics::Metrics;
 use crate::pool::{BufferPool, PooledBuffer};
-use batch::{Batch, Judge};
+use batch::{Batch, Judge, Publishing};
 use envelope::{Shape, shape_of};
 use ids::IdMint;
+use publish::{Checked, Publication};
 use refuse::Refusal;
 use store::Storing;
 use verdict::Verdict;
@@ -104,6 +108,8 @@ pub struct EventsParts {
     pub keys: Arc<dyn KeyStore>,
     /// The index of repeats.
     pub known: Arc<dyn KnownIds>,
+    /// Event types, for the publish door.
+    pub types: Arc<dyn EventTypes>,
     /// Budgets per client.
     pub budgets: Arc<Budgets>,
     /// Budgets per project.
@@ -140,6 +146,15 @@ struct Read {
     reservation: Reservation,
 }
 
+/// A request whose events have their verdicts.
+struct Admitted {
+    verdicts: Vec<Verdict>,
+    checked: Vec<Checked>,
+    client: Client,
+    /// One object was sent, and not a list.
+    is_single: bool,
+}
+
 impl EventsDoor {
     /// A door that is ready to serve.
     pub fn new(config: EventsConfig, parts: EventsParts) -> Self {
@@ -151,16 +166,17 @@ impl EventsDoor {
         }
     }
 
-    async fn ingest(&self, request: Request<Incoming>) -> Answer {
+    async fn ingest(&self, request: Request<Incoming>, publication: Option<Publication>) -> Answer {
         let version = request.version();
         let mut body_read = request.body().is_end_stream();
-        let verdicts = match self.read(request, &mut body_read).await {
-            Ok(read) => self.admit(read).await,
+        let admitted = match self.read(request, &mut body_read).await {
+            Ok(read) => self.admit(read, publication.as_ref()).await,
             Err(refusal) => Err(refusal),
         };
-        match verdicts {
-            Ok((verdicts, client)) => {
-                with_identity(self.answer(&verdicts), &client.project, &client.id)
+        match admitted {
+            Ok(admitted) => {
+                let answer = self.answer(&admitted, publication.is_some());
+                with_identity(answer, &admitted.client.project, &admitted.client.id)
             }
             Err(refusal) => {
                 let metrics = &self.parts.metrics;
@@ -188,7 +204,7 @@ impl EventsDoor {
         let parts = &self.parts;
         let now = parts.clock.now();
         let (head, incoming) = request.into_parts();
-        let presented = keys::bearer(&head.headers).ok_or(Refusal::NoKey)?;
+        let presented = publish::api_key(&head.headers).ok_or(Refusal::NoKey)?;
         let client = parts
             .keys
             .authenticate(presented, now)
@@ -243,7 +259,11 @@ impl EventsDoor {
     }
 
     /// Judges, spends and stores.
-    async fn admit(&self, read: Read) -> Result<(Vec<Verdict>, Client), Refusal> {
+    async fn admit(
+        &self,
+        read: Read,
+        publication: Option<&Publication>,
+    ) -> Result<Admitted, Refusal> {
         let Read {
             now,
             client,
@@ -259,7 +279,16 @@ impl EventsDoor {
             config: &self.config,
             mint: &self.mint,
             now,
+            publishing: publication.map(|publication| Publishing {
+                publication,
+                project: &client.project,
+                types: &*parts.types,
+            }),
         };
+        if publication.is_some() && shape.is_cloud_event() {
+            return Err(Refusal::MediaType);
+        }
+        let is_single = publish::is_single(shape, &body);
         let fingerprint = |id: &str| parts.known.fingerprint(&client.project, &client.id, id);
         let batch = judge.judge(&body, shape, &headers, fingerprint)?;
         let now_ns = parts.clock.monotonic_ns();
@@ -275,6 +304,7 @@ impl EventsDoor {
             mut verdicts,
             candidates,
             echoes,
+            checked,
         } = batch;
         for candidate in &candidates {
             let lag_ms = now.as_millis().saturating_sub(candidate.time.as_millis());
@@ -287,6 +317,7 @@ impl EventsDoor {
             now,
             request_id: &request_id,
             deadline: Instant::now() + self.config.publish_time_max,
+            consumer: publication.map_or("", |publication| &publication.consumer),
         };
         storing
             .store(&candidates, bytes, reservation, &mut verdicts)
@@ -294,10 +325,19 @@ impl EventsDoor {
         for (index, id) in echoes {
             verdicts[index] = Some(Verdict::Duplicate(id));
         }
-        Ok((verdicts.into_iter().flatten().collect(), client))
+        let verdicts = verdicts.into_iter().flatten().collect();
+        Ok(Admitted {
+            verdicts,
+            checked,
+            client,
+            is_single,
+        })
     }
 
-    fn answer(&self, verdicts: &[Verdict]) -> Answer {
+    fn answer(&self, admitted: &Admitted, publishes: bool) -> Answer {
+        let Admitted {
+            verdicts, checked, ..
+        } = admitted;
         let metrics = &self.parts.metrics;
         let counts = verdict::count(verdicts);
         metrics.events(DOOR, "accepted", counts.accepted);
@@ -311,6 +351,14 @@ impl EventsDoor {
         let all_refused = counts.refused == verdicts.len() as u64;
         metrics.batch(DOOR, if all_refused { "rejected" } else { "accepted" });
         metrics.accepted_events(u32::try_from(counts.accepted).unwrap_or(u32::MAX));
+        if publishes {
+            return match (&verdicts[..], &checked[..]) {
+                ([verdict], [checked]) if admitted.is_single => {
+                    publish::answer_one(verdict, checked)
+                }
+                (verdicts, checked) => publish::answer_all(verdicts, checked),
+            };
+        }
         let status = if all_refused {
             StatusCode::UNPROCESSABLE_ENTITY
         } else {
@@ -328,16 +376,26 @@ impl Handler for EventsDoor {
     async fn handle(&self, request: Request<Incoming>, _peer: &Arc<Peer>) -> Answer {
         let version = request.version();
         let unread = !request.body().is_end_stream();
-        if request.uri().path() != PATH {
+        let publishes = publish::consumer_of(request.uri().path()).is_some();
+        if request.uri().path() != PATH && !publishes {
             return close_unread(not_found(), version, unread);
         }
         if request.method() != Method::POST {
             return close_unread(method_not_allowed("POST"), version, unread);
         }
-        self.ingest(request).await
+        let publication = match publishes.then(|| publish::publication_of(request.uri())) {
+            Some(Err(fault)) => return close_unread(publish::refused(&fault), version, unread),
+            Some(Ok(publication)) => Some(publication),
+            None => None,
+        };
+        self.ingest(request, publication).await
     }
 
     fn route(&self, path: &str) -> &'static str {
-        if path == PATH { PATH } else { "other" }
+        match path {
+            PATH => PATH,
+            path if publish::consumer_of(path).is_some() => publish::ROUTE,
+            _ => "other",
+        }
     }
 }

@@ -183,6 +183,17 @@ impl State {
 }
 
 impl Flight {
+    /// Gives one of the claimed ids up: it will not be durable by this flight.
+    pub(super) fn give_up(&mut self, id: u128) {
+        let Some(place) = self.ids.iter().position(|claimed| *claimed == id) else {
+            return;
+        };
+        self.ids.swap_remove(place);
+        let recent = &self.recent.state;
+        let mut state = recent.lock().unwrap_or_else(PoisonError::into_inner);
+        state.flights.remove(&id);
+    }
+
     /// The claimed ids are durable, before `end_offset`; the index has what
     /// lies before `position`.
     pub(super) fn land(mut self, end_offset: u64, position: u64) {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_event::{Door, MessageDraft, Records, SchemaCheck, Timestamp, partition_of};
+use fulmar_event::{Door, MessageDraft, Records, Timestamp, partition_of};
 use tokio::time::Instant;
 
-use super::batch::Candidate;
+use super::batch::{Candidate, conflict};
 use super::recent::{Claim, Flight, Landings, landed};
 use super::refuse::Refusal;
 use super::verdict::Verdict;
@@ -25,6 +25,8 @@ pub(super) struct Storing<'a> {
     pub(super) now: Timestamp,
     pub(super) request_id: &'a str,
     pub(super) deadline: Instant,
+    /// Whom it is published for, or empty.
+    pub(super) consumer: &'a str,
 }
 
 impl Storing<'_> {
@@ -45,18 +47,36 @@ impl Storing<'_> {
         let mut held: Option<Arc<Reservation>> = None;
         let mut pending: Vec<&Candidate<'_>> = candidates.iter().collect();
         while !pending.is_empty() {
-            let fingerprints: Vec<u128> = pending.iter().map(|c| c.fingerprint).collect();
-            let (flight, claims) = self.door.recent.claim(&fingerprints);
+            let claimed = |c: &&Candidate<'_>| std::iter::once(c.fingerprint).chain(c.body);
+            let fingerprints: Vec<u128> = pending.iter().flat_map(claimed).collect();
+            let (mut flight, claims) = self.door.recent.claim(&fingerprints);
+            let mut claims = claims.into_iter();
             let mut mine = Vec::with_capacity(pending.len());
             let mut elsewhere = Vec::new();
-            for (candidate, claim) in pending.into_iter().zip(claims) {
-                match claim {
-                    Claim::Mine => mine.push(candidate),
-                    Claim::Durable => verdicts[candidate.index] = duplicate(candidate),
-                    Claim::Elsewhere(other) => elsewhere.push((candidate, other)),
+            for candidate in pending {
+                let of_id = claims.next();
+                // A body that nobody else has in hand is another one than the id's.
+                let is_same = match candidate.body.map(|body| (body, claims.next())) {
+                    Some((body, Some(Claim::Mine))) => {
+                        if !matches!(of_id, Some(Claim::Mine)) {
+                            flight.give_up(body);
+                        }
+                        false
+                    }
+                    _ => true,
+                };
+                match of_id {
+                    Some(Claim::Mine) | None => mine.push(candidate),
+                    Some(Claim::Durable) if is_same => {
+                        verdicts[candidate.index] = duplicate(candidate);
+                    }
+                    Some(Claim::Durable) => {
+                        verdicts[candidate.index] = self.known_or_conflict(candidate).await;
+                    }
+                    Some(Claim::Elsewhere(other)) => elsewhere.push((candidate, other, is_same)),
                 }
             }
-            let fresh = self.ask_index(mine, verdicts).await;
+            let fresh = self.ask_index(mine, &mut flight, verdicts).await;
             let records = self.records(&fresh);
             if let Some(mut reservation) = first.take() {
                 // The body stays until the answer; the records come beside it.
@@ -77,15 +97,16 @@ impl Storing<'_> {
     async fn ask_index<'c, 'e>(
         &self,
         mine: Vec<&'c Candidate<'e>>,
+        flight: &mut Flight,
         verdicts: &mut [Option<Verdict>],
     ) -> Vec<&'c Candidate<'e>> {
         let known = Arc::clone(&self.door.parts.known);
-        let fingerprints: Vec<u128> = mine.iter().map(|c| c.fingerprint).collect();
-        let look = move || -> Vec<bool> {
-            fingerprints
-                .iter()
-                .map(|fingerprint| known.contains(*fingerprint))
-                .collect()
+        let asked: Vec<_> = mine.iter().map(|c| (c.fingerprint, c.body)).collect();
+        let look = move || -> Vec<Option<bool>> {
+            let is_same = |body: Option<u128>| body.is_none_or(|body| known.contains(body));
+            let look =
+                |(id, body): &(u128, Option<u128>)| known.contains(*id).then(|| is_same(*body));
+            asked.iter().map(look).collect()
         };
         let found = if mine.len() <= LOOKUPS_INLINE_MAX {
             look()
@@ -95,13 +116,29 @@ impl Storing<'_> {
         };
         let mut fresh = Vec::with_capacity(mine.len());
         for (place, candidate) in mine.into_iter().enumerate() {
-            if found.get(place).copied().unwrap_or(false) {
-                verdicts[candidate.index] = duplicate(candidate);
-            } else {
-                fresh.push(candidate);
+            match found.get(place).copied().flatten() {
+                Some(true) => verdicts[candidate.index] = duplicate(candidate),
+                Some(false) => {
+                    if let Some(body) = candidate.body {
+                        flight.give_up(body);
+                    }
+                    verdicts[candidate.index] = conflicting(candidate);
+                }
+                None => fresh.push(candidate),
             }
         }
         fresh
+    }
+
+    /// Of an id that is durable, whose body is not among the newest: the index may have it.
+    async fn known_or_conflict(&self, candidate: &Candidate<'_>) -> Option<Verdict> {
+        let known = Arc::clone(&self.door.parts.known);
+        let body = candidate.body?;
+        let look = tokio::task::spawn_blocking(move || known.contains(body));
+        match look.await.unwrap_or(false) {
+            true => duplicate(candidate),
+            false => conflicting(candidate),
+        }
     }
 
     fn records(&self, fresh: &[&Candidate<'_>]) -> Records {
@@ -119,20 +156,23 @@ impl Storing<'_> {
                 project: &self.client.project,
                 client: &self.client.id,
                 key,
-                door: Door::Events,
+                door: match self.consumer {
+                    "" => Door::Events,
+                    _ => Door::Publish,
+                },
                 control_offset: self.client.control_offset,
                 kind: &event.kind,
                 source: &event.source,
                 subject: &event.subject,
-                consumer: "",
+                consumer: self.consumer,
                 data: &event.data,
                 data_content_type: &event.data_content_type,
                 data_base64: event.data_base64,
                 extensions: &event.extensions,
                 labels: event.labels.as_bytes(),
-                idempotency_key: "",
-                schema: SchemaCheck::None,
-                expires_ms: 0,
+                idempotency_key: &event.idempotency_key,
+                schema: event.schema,
+                expires_ms: event.expires_ms,
             };
             draft.append_to(
                 partition_of(key.as_bytes(), door.config.partitions),
@@ -177,19 +217,25 @@ impl Storing<'_> {
     /// Waits for flights of other requests, and gives back what they lost.
     async fn await_others<'c, 'e>(
         &self,
-        elsewhere: Vec<(&'c Candidate<'e>, Landings)>,
+        elsewhere: Vec<(&'c Candidate<'e>, Landings, bool)>,
         verdicts: &mut [Option<Verdict>],
     ) -> Result<Vec<&'c Candidate<'e>>, Refusal> {
         let mut lost = Vec::new();
-        for (candidate, flight) in elsewhere {
+        for (candidate, flight, is_same) in elsewhere {
             match tokio::time::timeout_at(self.deadline, landed(flight)).await {
-                Ok(true) => verdicts[candidate.index] = duplicate(candidate),
+                Ok(true) if is_same => verdicts[candidate.index] = duplicate(candidate),
+                Ok(true) => verdicts[candidate.index] = self.known_or_conflict(candidate).await,
                 Ok(false) => lost.push(candidate),
                 Err(_) => return Err(Refusal::NotDurable),
             }
         }
         Ok(lost)
     }
+}
+
+fn conflicting(candidate: &Candidate<'_>) -> Option<Verdict> {
+    let id = candidate.id.clone().into_owned();
+    Some(Verdict::Refused(Some(id), conflict()))
 }
 
 fn duplicate(candidate: &Candidate<'_>) -> Option<Verdict> {

@@ -27,6 +27,12 @@ pub mod code {
     pub const TOO_MANY_DAYS: &str = "too_many_days";
     /// Over the bound of one event.
     pub const EVENT_TOO_LARGE: &str = "event_too_large";
+    /// An idempotency key that was used for another event.
+    pub const IDEMPOTENCY_CONFLICT: &str = "idempotency_conflict";
+    /// Nobody registered the event's type.
+    pub const UNKNOWN_EVENT_TYPE: &str = "unknown_event_type";
+    /// The event's type is deactivated.
+    pub const DEACTIVATED_EVENT_TYPE: &str = "deactivated_event_type";
     /// An NDJSON line that is no JSON.
     pub const MALFORMED_JSON: &str = "malformed_json";
 }

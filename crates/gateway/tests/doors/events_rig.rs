@@ -10,7 +10,8 @@ use fulmar_event::Timestamp;
 use fulmar_gateway::budgets::{BudgetLimits, Budgets};
 use fulmar_gateway::capacity::{Capacity, CapacityLimits};
 use fulmar_gateway::events::{
-    Client, EventsConfig, EventsDoor, EventsParts, KeyError, KeyStore, KnownIds,
+    Client, EventTypes, EventsConfig, EventsDoor, EventsParts, KeyError, KeyStore, KnownIds,
+    TypeVerdict,
 };
 use fulmar_gateway::metrics::Metrics;
 use fulmar_gateway::pool::BufferPool;
@@ -66,6 +67,24 @@ impl KnownIds for TestIndex {
     }
 }
 
+/// Types whose names say what they are.
+struct TestTypes;
+
+impl EventTypes for TestTypes {
+    fn judge(&self, project: &str, name: &str, payload: &[u8]) -> TypeVerdict {
+        assert_eq!(project, "blue");
+        match name {
+            "old" => TypeVerdict::Deactivated,
+            "unheard" => TypeVerdict::Unknown,
+            "numbers" if payload.starts_with(b"\"") => {
+                TypeVerdict::Invalid(vec!["a \"number\" is needed".to_owned()])
+            }
+            "numbers" => TypeVerdict::Valid,
+            _ => TypeVerdict::Unchecked,
+        }
+    }
+}
+
 pub struct EventsRig {
     pub address: SocketAddr,
     pub shelf: Arc<Shelf>,
@@ -90,6 +109,7 @@ impl EventsRig {
             backbone: Arc::new(OnShelf(Arc::clone(&shelf))),
             keys: Arc::new(TestKeys),
             known: index.clone(),
+            types: Arc::new(TestTypes),
             budgets: limited(budgets),
             projects: limited(BudgetLimits::UNLIMITED),
             capacity: Arc::clone(&capacity),

@@ -11,6 +11,7 @@ mod identity;
 mod listener;
 mod overload;
 mod pki;
+mod publish;
 mod reload;
 mod rig;
 mod shelf;

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use fulmar_event::{Body, Door, Enrichment, Head, ProfileView, Timestamp, partition_of};
+use fulmar_event::{
+    Body, Door, Enrichment, Head, ProfileView, Timestamp, idempotent_body_id, partition_of,
+};
 use fulmar_flow::repeats::{IdHash, Repeats};
 use fulmar_log::{Record, Records};
 use fulmar_sessions::{Feed, SessionFold};
@@ -67,6 +69,8 @@ pub(super) struct Rows {
     /// the log; then whether it is new.
     pub(super) identities: Vec<IdHash>,
     pub(super) numbers: Vec<u32>,
+    /// What was published under idempotency keys: doors tell repeats of a key by it (R4).
+    pub(super) bodies: Vec<IdHash>,
     tables: Vec<Table>,
     pub(super) is_new: Vec<bool>,
     /// Which of them are product events.
@@ -99,6 +103,7 @@ impl Rows {
         self.replay_chunks.clear();
         self.identities.clear();
         self.numbers.clear();
+        self.bodies.clear();
         self.tables.clear();
         self.is_new.clear();
         self.tracks.clear();
@@ -138,6 +143,11 @@ impl Rows {
             Body::Message(body) => {
                 let row = project_message(&event, body, place.0, place.1)?;
                 self.messages.append(&row);
+                if !body.idempotency_key.is_empty() {
+                    let name = idempotent_body_id(event.event_id, body.kind, body.data);
+                    let of = (row.project_id.as_bytes(), row.client_id.as_bytes());
+                    self.bodies.push(repeats.hash(of.0, of.1, name.as_bytes()));
+                }
                 (row.project_id, row.client_id)
             }
             Body::Bot(body) => {
