@@ -16,7 +16,7 @@ SELECT := --workspace --locked
 FAULTS := --features fulmar/faults,fulmar-flow/faults,fulmar-store/faults \
     --test crash --test crash_points --test kill --test slow_disk
 
-.PHONY: build run test bench torture fmt fmt-check lint clean libduckdb help
+.PHONY: build run test bench openapi torture fmt fmt-check lint clean libduckdb help
 
 help: ## Lists the targets.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -42,6 +42,9 @@ bench: build ## Measures each path, beside its control or the limit of the machi
 	./fulmar bench ingest
 	./fulmar bench track
 	./fulmar bench replay
+
+openapi: ## Writes docs/openapi.json anew, from the routes.
+	FULMAR_WRITE_OPENAPI=1 $(CARGO) test $(SELECT) --bin fulmar openapi
 
 torture: build ## Runs the whole crash matrix: every kill point, and many random kills.
 	FULMAR_TORTURE=all $(CARGO) test $(SELECT) $(FAULTS)

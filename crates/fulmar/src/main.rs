@@ -4,6 +4,7 @@
 
 mod addresses;
 mod admin;
+mod api;
 mod backup;
 mod cli;
 mod client;

@@ -200,3 +200,19 @@ pub(crate) fn status_label(status: StatusCode) -> &'static str {
         _ => "5xx",
     }
 }
+
+/// A part of a target, percent-decoded; none where that is no text.
+pub fn percent_decoded(raw: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(raw.len());
+    let mut rest = raw.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
+        bytes.push(u8::try_from(high << 4 | low).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}

@@ -6,7 +6,7 @@ use hyper::header::{HeaderValue, RETRY_AFTER};
 use crate::http::{Answer, answer, no_store};
 
 /// Content type of problem details.
-const PROBLEM_JSON: &str = "application/problem+json";
+pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// A refusal with a stable `code` for machines and a `detail` for people.
 pub fn problem(status: StatusCode, code: &str, detail: &str) -> Answer {

@@ -160,6 +160,9 @@ impl<'de> Deserialize<'de> for KeyHash {
 pub enum Scope {
     /// Send events into the key's own project.
     Ingest,
+    /// Set up webhooks, subscriptions and event types of the key's own project, and look at their
+    /// deliveries.
+    Webhooks,
     /// Everything an operator does: projects, keys, agents, SQL, log level.
     Admin,
 }
@@ -170,6 +173,7 @@ impl Scope {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ingest => "ingest",
+            Self::Webhooks => "webhooks",
             Self::Admin => "admin",
         }
     }
@@ -181,8 +185,11 @@ impl std::str::FromStr for Scope {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "ingest" => Ok(Self::Ingest),
+            "webhooks" => Ok(Self::Webhooks),
             "admin" => Ok(Self::Admin),
-            other => Err(format!("no scope `{other}`; scopes are ingest and admin")),
+            other => Err(format!(
+                "no scope `{other}`; scopes are ingest, webhooks and admin"
+            )),
         }
     }
 }

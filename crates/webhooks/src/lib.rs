@@ -8,6 +8,7 @@ pub mod matching;
 pub mod occurrence;
 pub mod outcome;
 pub mod retry;
+pub mod schema;
 pub mod seal;
 pub mod sender;
 pub mod sign;

@@ -1,5 +1,5 @@
 //! The sender on a real log with real receivers: every match ends in a visible state (I5), a retry
-//! is the same bytes under the same id, and a restart repeats nothing whose outcome is durable (D1).
+//! is the same bytes under the same id, a restart repeats nothing whose outcome is durable (D1).
 
 #![allow(clippy::unwrap_used)]
 

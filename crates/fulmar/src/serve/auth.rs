@@ -1,9 +1,10 @@
 //! Keys at the operator's routes.
 
+use fulmar_gateway::events::api_key;
 use fulmar_gateway::http::Answer;
 pub use fulmar_gateway::problem::problem;
 use fulmar_registry::{DEFAULT_PROJECT, Grant, Registry, Scope};
-use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, StatusCode};
 
 use crate::admin::now_ms;
@@ -11,12 +12,7 @@ use crate::admin::now_ms;
 /// What the request's bearer key opens, or the refusal: 401 without a known key, 403 without the
 /// scope.
 pub fn admit(registry: &Registry, headers: &HeaderMap, scope: Scope) -> Result<Grant, Box<Answer>> {
-    let key = headers
-        .get(AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, key)| key.trim());
+    let key = api_key(headers);
     let Some(grant) = key.and_then(|key| registry.grant(key, now_ms())) else {
         let detail = "a known key is needed: Authorization: Bearer KEY";
         let mut refused = problem(StatusCode::UNAUTHORIZED, "unauthenticated", detail);
@@ -27,7 +23,10 @@ pub fn admit(registry: &Registry, headers: &HeaderMap, scope: Scope) -> Result<G
     };
     // Admin is over all projects; an earlier build gave it to clients of any.
     let operators = scope != Scope::Admin || &*grant.project == DEFAULT_PROJECT;
-    if !(grant.scopes.allow(scope) && operators) {
+    // An operator may do whatever a key of a project may.
+    let is_operator = grant.scopes.allow(Scope::Admin) && &*grant.project == DEFAULT_PROJECT;
+    let allowed = grant.scopes.allow(scope) || scope == Scope::Webhooks && is_operator;
+    if !(allowed && operators) {
         let detail = match operators {
             true => format!("the key lacks the scope {}", scope.as_str()),
             false => format!(
@@ -48,6 +47,7 @@ pub fn admit(registry: &Registry, headers: &HeaderMap, scope: Scope) -> Result<G
 #[cfg(test)]
 mod tests {
     use fulmar_registry::{ApiKey, Change, MemoryLog};
+    use hyper::header::AUTHORIZATION;
 
     use super::*;
 

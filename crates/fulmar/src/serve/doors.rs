@@ -18,6 +18,7 @@ use fulmar_gateway::tls::{Tls, TlsPaths};
 use fulmar_gateway::track::{TrackConfig, TrackDoor, TrackParts};
 use fulmar_log::Topic;
 
+use super::event_types::Types;
 use super::live::Live;
 use super::lookup::Tables;
 use super::roster::RegistryRoster;
@@ -106,6 +107,10 @@ pub fn events(live: &Live, shared: &Shared) -> EventsDoor {
             repeats: live.repeats.clone(),
             writer: live.writer.clone(),
         }),
+        types: Arc::new(Types::new(
+            Arc::clone(live.registry()),
+            config.flag("webhooks.auto_register_event_types"),
+        )),
         budgets: Arc::new(Budgets::new("events", rates, Arc::clone(&shared.metrics))),
         projects: Arc::clone(&shared.projects),
         capacity: Arc::clone(&shared.capacity),

@@ -17,6 +17,7 @@ use fulmar_store::query::QueryRunner;
 
 use super::logs::LevelSwitch;
 use crate::admin::Desk;
+use crate::api::Api;
 use crate::config::Config;
 use crate::node::WebhookParts;
 
@@ -91,6 +92,15 @@ impl Live {
     /// The journal of a topic.
     pub fn journal(&self, topic: Topic) -> &Arc<Journal> {
         self.desk.journal(topic)
+    }
+
+    /// What calls of the API are answered from.
+    pub fn api(&self) -> Api {
+        Api {
+            registry: Arc::clone(self.registry()),
+            keyring: Arc::clone(&self.webhooks.keyring),
+            guard: self.webhooks.guard.clone(),
+        }
     }
 
     /// Projects, keys and agents.

@@ -2,6 +2,7 @@
 
 mod auth;
 mod doors;
+mod event_types;
 mod listeners;
 mod live;
 mod logs;
@@ -13,6 +14,7 @@ mod roster;
 mod shutdown;
 mod stream;
 mod supervisor;
+
 mod wiring;
 
 use std::collections::VecDeque;
@@ -135,7 +137,6 @@ impl ServeArgs {
         let writer = node.start_writer()?;
         let webhooks = node.start_webhooks()?;
         node.log.start_retention();
-
         // 6. The listeners, and the word that they are there.
         let live = Arc::new(Live {
             config: node.config.clone(),
@@ -165,9 +166,8 @@ impl ServeArgs {
         compaction.stop();
         node.close();
         if !complete {
-            return Err(Failure::new(
-                "the stop was cut short; the next start goes on from the log",
-            ));
+            let told = "the stop was cut short; the next start goes on from the log";
+            return Err(Failure::new(told));
         }
         tracing::info!("stopped");
         Ok(Exit::Done)

@@ -10,7 +10,7 @@ use fulmar_gateway::public::{Readiness, answer_public, public_route};
 use fulmar_gateway::track::TrackDoor;
 use fulmar_registry::{RegistryError, Scope};
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use serde_json::Value;
@@ -19,6 +19,7 @@ use super::auth::{admit, problem};
 use super::live::Live;
 use super::stream::{self, of_query};
 use crate::admin::{AdminError, now_ms};
+use crate::api;
 use crate::client::{BEHIND_HEADER, VERSION_HEADER};
 use crate::query::{self, CUT_WAIT, QueryBody};
 use crate::status;
@@ -33,6 +34,8 @@ const REVISION: &str = "fulmar-revision";
 const QUERY: &str = "/v1/query";
 /// Longest wait that a client may ask for, in milliseconds: ten minutes.
 const DRAIN_WAIT_MS_MAX: u64 = 600_000;
+/// The route of the API's description.
+const OPENAPI: &str = "/openapi.json";
 /// Start of the admin routes.
 const ADMIN: &str = "/v1/admin/";
 
@@ -65,8 +68,37 @@ impl Public {
         match answer_public(request.method(), path, now, readiness) {
             Some(answer) => answer,
             None if TrackDoor::serves(path) => self.track.handle(request, peer).await,
+            None if path == OPENAPI && request.method() == Method::GET => openapi_answer(),
+            None if api::serves(request.method(), path) => Box::pin(self.call(request)).await,
             None => self.events.handle(request, peer).await,
         }
+    }
+
+    /// A call of the API of published events.
+    async fn call(&self, request: Request<Incoming>) -> Answer {
+        let grant = match admit(self.live.registry(), request.headers(), Scope::Webhooks) {
+            Ok(grant) => grant,
+            Err(refused) => return *refused,
+        };
+        if let Err(refused) = self.await_revision(request.headers()).await {
+            return *refused;
+        }
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let headers = request.headers().clone();
+        let body = match read_json_or_nothing(request).await {
+            Ok(body) => body,
+            Err(refused) => return *refused,
+        };
+        let live = Arc::clone(&self.live);
+        let answered = tokio::task::spawn_blocking(move || {
+            let target = (&method, uri.path(), uri.query());
+            let answer = api::answer_call(&live.api(), &grant, target, &headers, body);
+            live.desk.saved.follow();
+            answer
+        });
+        answered
+            .await
+            .unwrap_or_else(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "a defect"))
     }
 
     async fn operate(&self, request: Request<Incoming>) -> Answer {
@@ -226,6 +258,18 @@ pub fn json_answer(value: &Value) -> Answer {
     ))
 }
 
+fn openapi_answer() -> Answer {
+    json_answer(&api::openapi::document())
+}
+
+/// The body, or null where there is none.
+async fn read_json_or_nothing(request: Request<Incoming>) -> Result<Value, Box<Answer>> {
+    match request.body().is_end_stream() {
+        true => Ok(Value::Null),
+        false => read_json(request).await,
+    }
+}
+
 async fn read_json(request: Request<Incoming>) -> Result<Value, Box<Answer>> {
     let body = Limited::new(request.into_body(), REQUEST_BYTES_MAX)
         .collect()
@@ -286,8 +330,11 @@ impl Handler for Public {
             "/v1/admin/log" => "/v1/admin/log",
             "/v1/admin/drain" => "/v1/admin/drain",
             QUERY => QUERY,
+            OPENAPI => OPENAPI,
             other if TrackDoor::serves(other) => self.track.route(other),
-            other => public_route(other).unwrap_or_else(|| self.events.route(other)),
+            other => public_route(other)
+                .or_else(|| api::route_of(other))
+                .unwrap_or_else(|| self.events.route(other)),
         }
     }
 }

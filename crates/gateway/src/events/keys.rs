@@ -34,8 +34,14 @@ pub trait KeyStore: Send + Sync + 'static {
     fn authenticate(&self, presented: &str, now: Timestamp) -> Result<Client, KeyError>;
 }
 
+/// The key of a request: as a bearer, or in `X-API-Key`, as other systems' clients have it.
+pub fn api_key(headers: &HeaderMap) -> Option<&str> {
+    let named = || headers.get("x-api-key")?.to_str().ok();
+    bearer(headers).or_else(|| named().map(str::trim).filter(|key| !key.is_empty()))
+}
+
 /// The key in `Authorization: Bearer KEY`.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, key) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let key = key.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !key.is_empty()).then_some(key)

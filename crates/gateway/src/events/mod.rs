@@ -29,7 +29,7 @@ use hyper::body::{Body, Incoming};
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::time::Instant;
 
-pub use keys::{Client, KeyError, KeyStore};
+pub use keys::{Client, KeyError, KeyStore, api_key};
 pub use publish::{EventTypes, TypeVerdict};
 pub use recent::{KnownIds, RecentIds};
 pub use verdict::{Fault, code};
@@ -204,7 +204,7 @@ impl EventsDoor {
         let parts = &self.parts;
         let now = parts.clock.now();
         let (head, incoming) = request.into_parts();
-        let presented = publish::api_key(&head.headers).ok_or(Refusal::NoKey)?;
+        let presented = keys::api_key(&head.headers).ok_or(Refusal::NoKey)?;
         let client = parts
             .keys
             .authenticate(presented, now)
@@ -306,16 +306,12 @@ impl EventsDoor {
             echoes,
             checked,
         } = batch;
-        for candidate in &candidates {
-            let lag_ms = now.as_millis().saturating_sub(candidate.time.as_millis());
-            parts.metrics.event_lag(lag_ms as f64 / 1_000.0);
-        }
-        let request_id = self.mint.uuid(now).unwrap_or_default();
+        self.note_lags(&candidates, now);
         let storing = Storing {
             door: self,
             client: &client,
             now,
-            request_id: &request_id,
+            request_id: &self.mint.uuid(now).unwrap_or_default(),
             deadline: Instant::now() + self.config.publish_time_max,
             consumer: publication.map_or("", |publication| &publication.consumer),
         };
@@ -332,6 +328,13 @@ impl EventsDoor {
             client,
             is_single,
         })
+    }
+
+    fn note_lags(&self, candidates: &[batch::Candidate<'_>], now: Timestamp) {
+        for candidate in candidates {
+            let lag_ms = now.as_millis().saturating_sub(candidate.time.as_millis());
+            self.parts.metrics.event_lag(lag_ms as f64 / 1_000.0);
+        }
     }
 
     fn answer(&self, admitted: &Admitted, publishes: bool) -> Answer {

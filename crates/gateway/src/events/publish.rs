@@ -8,12 +8,12 @@
 use std::borrow::Cow;
 
 use fulmar_event::{SchemaCheck, Timestamp};
-use hyper::{HeaderMap, StatusCode, Uri};
+use hyper::{StatusCode, Uri};
 
 use super::event::{Event, Members, Refused, each_member, labels_member, text_member};
 use super::ids::keyed_id;
 use super::verdict::{Fault, Verdict, code, push_json_string};
-use crate::http::{Answer, answer, no_store};
+use crate::http::{Answer, answer, no_store, percent_decoded};
 use crate::json::Scanner;
 use crate::problem::problem_of_field;
 
@@ -74,7 +74,8 @@ pub(super) fn consumer_of(path: &str) -> Option<&str> {
 /// What a request's target says.
 pub(super) fn publication_of(uri: &Uri) -> Result<Publication, Fault> {
     let raw = consumer_of(uri.path()).unwrap_or_default();
-    let consumer = decoded(raw).ok_or_else(|| Fault::of_field("consumer", "is not UTF-8"))?;
+    let consumer =
+        percent_decoded(raw).ok_or_else(|| Fault::of_field("consumer", "is not UTF-8"))?;
     name_ok("consumer", &consumer)?;
     if consumer.starts_with('_') {
         let detail = "names that start with `_` are the server's";
@@ -85,7 +86,7 @@ pub(super) fn publication_of(uri: &Uri) -> Result<Publication, Fault> {
     let event = match named.next() {
         None => None,
         Some(raw) => {
-            let name = decoded(&raw.replace('+', " "));
+            let name = percent_decoded(&raw.replace('+', " "));
             Some(name.ok_or_else(|| Fault::of_field("event", "is not UTF-8"))?)
         }
     };
@@ -107,22 +108,6 @@ fn name_ok(field: &str, name: &str) -> Result<(), Fault> {
         )),
         false => Ok(()),
     }
-}
-
-/// Percent-decoded.
-fn decoded(raw: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(raw.len());
-    let mut rest = raw.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
-        bytes.push(u8::try_from(high << 4 | low).ok()?);
-    }
-    String::from_utf8(bytes).ok()
 }
 
 impl Publication {
@@ -327,12 +312,4 @@ pub(super) fn is_single(headers_shape: super::envelope::Shape, body: &[u8]) -> b
     use super::envelope::Shape;
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     headers_shape != Shape::Lines && first == Some(&b'{')
-}
-
-/// The key of a request: as a bearer, or as Sparrow's clients may have it.
-pub(super) fn api_key(headers: &HeaderMap) -> Option<&str> {
-    let named = headers
-        .get("x-api-key")
-        .and_then(|value| value.to_str().ok());
-    super::keys::bearer(headers).or(named.filter(|key| !key.is_empty()))
 }

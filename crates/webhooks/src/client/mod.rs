@@ -15,7 +15,7 @@ use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use tokio::time::Instant;
 
-pub use connect::Trust;
+pub use connect::{Trust, roots_of};
 pub use pool::{PoolStats, Target};
 pub use resolve::{Addresses, Resolver, SystemResolver};
 pub use response::Reply;

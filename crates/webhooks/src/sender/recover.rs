@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use fulmar_event::{AttemptRecord, DeliveryStatus};
 use fulmar_flow::StateBatch;
-use fulmar_flow::repeats::{Repeats, RepeatsConfig};
+use fulmar_flow::repeats::{Repeats, RepeatsConfig, RepeatsReader};
 use fulmar_log::Journal;
 use fulmar_registry::History;
 use tokio::sync::mpsc;
@@ -131,6 +131,28 @@ fn first_head(parts: &SenderParts) -> (Head, bool) {
     (head, is_idle)
 }
 
+fn fan_out(
+    parts: &SenderParts,
+    position: u64,
+    known: RepeatsReader,
+    (tail, is_idle): (HashMap<DeliveryId, TailEnd>, bool),
+) -> FanOut {
+    FanOut {
+        reader: parts.events.reader(position),
+        indexes: Indexes::new(History::new(Arc::clone(&parts.control) as _)),
+        index: None,
+        position,
+        log_ms: 0,
+        known,
+        fresh: HashSet::new(),
+        committing: HashSet::new(),
+        tail,
+        is_idle,
+        next_read: Some(Instant::now()),
+        found: Vec::new(),
+    }
+}
+
 /// Opens a share.
 pub(super) fn recover(
     parts: SenderParts,
@@ -156,20 +178,7 @@ pub(super) fn recover(
     let on_disk = lanes.values().map(|(count, _)| count).sum();
     let state = parts.registry.current();
     let receivers = Receivers::new(Arc::clone(&parts.keyring), parts.guard.clone(), state);
-    let fan_out = FanOut {
-        reader: parts.events.reader(head.position),
-        indexes: Indexes::new(History::new(Arc::clone(&parts.control) as _)),
-        index: None,
-        position: head.position,
-        log_ms: 0,
-        known,
-        fresh: HashSet::new(),
-        committing: HashSet::new(),
-        tail,
-        is_idle,
-        next_read: Some(Instant::now()),
-        found: Vec::new(),
-    };
+    let fan_out = fan_out(&parts, head.position, known, (tail, is_idle));
     let mut share = Share {
         client: client(&parts),
         lanes: Vec::new(),

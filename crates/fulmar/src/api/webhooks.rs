@@ -1,0 +1,334 @@
+//! Webhooks: where a consumer's events go.
+
+use fulmar_registry::{Change, SigningSecret, Webhook, WebhookState};
+use fulmar_webhooks::sign::{self, Signer};
+use hyper::Method;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::paging::Page;
+use super::route::{PAGING, Route};
+use super::webhook_fields::{WebhookFields, WebhookView, check_reachable};
+use super::{ApiError, Call, Reply, new_id, own};
+
+/// How long an old secret signs beside its successor, unless the caller says: a day.
+const OVERLAP_SECONDS_DEFAULT: i64 = 86_400;
+const OVERLAP_SECONDS_MAX: i64 = 30 * 86_400;
+/// Secrets that sign at once.
+const SECRETS_MAX: usize = 3;
+
+pub fn routes(routes: &mut Vec<Route>) {
+    routes.extend(lists());
+    routes.extend(items());
+    routes.extend(verbs());
+}
+
+fn lists() -> impl IntoIterator<Item = Route> {
+    let list = "/v1/consumers/{consumer}/webhooks";
+    [
+        Route::new(
+            Method::GET,
+            list,
+            ("listWebhooks", "Webhooks of a consumer"),
+            of_consumer,
+        )
+        .gives::<WebhookPage>(200)
+        .asks(PAGING),
+        Route::new(
+            Method::GET,
+            "/v1/webhooks",
+            ("listAllWebhooks", "Webhooks of all consumers"),
+            of_all,
+        )
+        .gives::<WebhookPage>(200)
+        .asks(PAGING),
+        Route::new(
+            Method::POST,
+            list,
+            (
+                "createWebhook",
+                "A new webhook; its secret is in this answer alone",
+            ),
+            create,
+        )
+        .takes::<WebhookFields>()
+        .gives::<WebhookView>(201),
+    ]
+}
+
+fn items() -> impl IntoIterator<Item = Route> {
+    let one = "/v1/consumers/{consumer}/webhooks/{id}";
+    [
+        Route::new(Method::GET, one, ("getWebhook", "One webhook"), get).gives::<WebhookView>(200),
+        Route::new(
+            Method::PATCH,
+            one,
+            ("updateWebhook", "Changes the fields that are given"),
+            update,
+        )
+        .takes::<WebhookFields>()
+        .gives::<WebhookView>(200),
+        Route::new(
+            Method::PUT,
+            one,
+            (
+                "replaceWebhook",
+                "Sets all fields; those not given get their defaults",
+            ),
+            replace,
+        )
+        .takes::<WebhookFields>()
+        .gives::<WebhookView>(200),
+        Route::new(
+            Method::DELETE,
+            one,
+            (
+                "deleteWebhook",
+                "Deletes it; what it had not got is cancelled",
+            ),
+            delete,
+        ),
+    ]
+}
+
+fn verbs() -> impl IntoIterator<Item = Route> {
+    let pausing = "/v1/consumers/{consumer}/webhooks/{id}:pause";
+    let resuming = "/v1/consumers/{consumer}/webhooks/{id}:resume";
+    let rotating = "/v1/consumers/{consumer}/webhooks/{id}:rotateSecret";
+    [
+        Route::new(
+            Method::POST,
+            pausing,
+            ("pauseWebhook", "Holds its deliveries"),
+            pause,
+        )
+        .gives::<WebhookView>(200),
+        Route::new(
+            Method::POST,
+            resuming,
+            ("resumeWebhook", "Sends again, first what was held"),
+            resume,
+        )
+        .gives::<WebhookView>(200),
+        Route::new(
+            Method::POST,
+            rotating,
+            (
+                "rotateSecret",
+                "A new secret; the old one signs on for a while",
+            ),
+            rotate,
+        )
+        .takes::<Rotation>()
+        .gives::<WebhookView>(200),
+    ]
+}
+
+/// A page of webhooks.
+#[derive(Serialize, JsonSchema)]
+pub struct WebhookPage {
+    webhooks: Vec<WebhookView>,
+    /// Of the next page; null at the end.
+    next_cursor: Option<String>,
+}
+
+/// How a secret is followed by another.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Rotation {
+    /// Seconds that the old secret signs on, 0 to 30 days; default a day.
+    overlap_seconds: Option<i64>,
+    /// The new secret; made by the server if it is not given.
+    secret: Option<String>,
+}
+
+fn of_consumer(call: &Call) -> Result<Reply, ApiError> {
+    list(call, Some(call.part("consumer")))
+}
+
+fn of_all(call: &Call) -> Result<Reply, ApiError> {
+    list(call, None)
+}
+
+fn list(call: &Call, consumer: Option<&str>) -> Result<Reply, ApiError> {
+    let (page, state) = (Page::of(call)?, call.state());
+    let from = (page.start(), std::ops::Bound::Unbounded);
+    let found = state.webhooks.range::<str, _>(from);
+    let own = found.filter(|(_, webhook)| {
+        webhook.project == call.project && consumer.is_none_or(|name| webhook.consumer == name)
+    });
+    let views = own.map(|(id, webhook)| (id.clone(), WebhookView::of(id, webhook)));
+    let (webhooks, next_cursor) = page.cut(views);
+    Reply::ok(&WebhookPage {
+        webhooks,
+        next_cursor,
+    })
+}
+
+fn create(call: &Call) -> Result<Reply, ApiError> {
+    let fields: WebhookFields = call.read()?;
+    let mut webhook = Webhook {
+        project: call.project.clone(),
+        consumer: call.part("consumer").to_owned(),
+        timeout_s: super::webhook_fields::TIMEOUT_SECONDS_DEFAULT,
+        created_ms: call.now_ms,
+        updated_ms: call.now_ms,
+        ..Webhook::default()
+    };
+    let secret = match fields.secret.clone() {
+        Some(secret) => secret,
+        None => sign::new_secret().map_err(|e| ApiError::Failed(e.to_string()))?,
+    };
+    webhook.secrets.push(seal(call, &secret)?);
+    fields.apply(&mut webhook, &call.api.keyring)?;
+    check_reachable(&call.api.guard, &webhook.url)?;
+    let id = new_id("wh", call.now_ms)?;
+    let mut view = WebhookView::of(&id, &webhook);
+    view.secret = Some(secret);
+    call.change(|_| {
+        Ok(Change::WebhookSet {
+            id,
+            webhook: Box::new(webhook),
+        })
+    })?;
+    Reply::created(&view)
+}
+
+fn seal(call: &Call, secret: &str) -> Result<SigningSecret, ApiError> {
+    Signer::of(secret).map_err(|bad| ApiError::invalid("secret", bad.to_string()))?;
+    let sealed = call.api.keyring.seal(secret);
+    Ok(SigningSecret {
+        sealed: sealed.map_err(|e| ApiError::Failed(e.to_string()))?,
+        expires_ms: None,
+    })
+}
+
+fn get(call: &Call) -> Result<Reply, ApiError> {
+    let (state, id) = (call.state(), call.part("id"));
+    let webhook = own(("webhook", id), state.webhooks.get(id), |one| {
+        is_own(call, one)
+    })?;
+    Reply::ok(&WebhookView::of(id, webhook))
+}
+
+fn is_own(call: &Call, webhook: &Webhook) -> bool {
+    webhook.project == call.project && webhook.consumer == call.part("consumer")
+}
+
+/// Changes the caller's webhook, from the state that the change follows.
+fn change(
+    call: &Call,
+    make: impl FnOnce(&mut Webhook) -> Result<(), ApiError>,
+) -> Result<WebhookView, ApiError> {
+    let id = call.part("id");
+    let mut view = None;
+    call.change(|state| {
+        let known = own(("webhook", id), state.webhooks.get(id), |one| {
+            is_own(call, one)
+        })?;
+        let mut webhook = (**known).clone();
+        make(&mut webhook)?;
+        webhook.updated_ms = call.now_ms;
+        view = Some(WebhookView::of(id, &webhook));
+        Ok(Change::WebhookSet {
+            id: id.to_owned(),
+            webhook: Box::new(webhook),
+        })
+    })?;
+    view.ok_or_else(|| ApiError::Failed("the change made no webhook".to_owned()))
+}
+
+fn update(call: &Call) -> Result<Reply, ApiError> {
+    set(call, |webhook| webhook.clone())
+}
+
+fn replace(call: &Call) -> Result<Reply, ApiError> {
+    set(call, |webhook| Webhook {
+        project: webhook.project.clone(),
+        consumer: webhook.consumer.clone(),
+        secrets: webhook.secrets.clone(),
+        state: webhook.state.clone(),
+        timeout_s: super::webhook_fields::TIMEOUT_SECONDS_DEFAULT,
+        created_ms: webhook.created_ms,
+        ..Webhook::default()
+    })
+}
+
+fn set(call: &Call, from: impl FnOnce(&Webhook) -> Webhook) -> Result<Reply, ApiError> {
+    let fields: WebhookFields = call.read()?;
+    if fields.secret.is_some() {
+        return Err(ApiError::invalid("secret", "is changed by :rotateSecret"));
+    }
+    if let Some(url) = &fields.url {
+        check_reachable(&call.api.guard, url)?;
+    }
+    let view = change(call, |webhook| {
+        let mut next = from(webhook);
+        fields.apply(&mut next, &call.api.keyring)?;
+        *webhook = next;
+        Ok(())
+    })?;
+    Reply::ok(&view)
+}
+
+fn delete(call: &Call) -> Result<Reply, ApiError> {
+    let id = call.part("id");
+    call.change(|state| {
+        own(("webhook", id), state.webhooks.get(id), |one| {
+            is_own(call, one)
+        })?;
+        Ok(Change::WebhookDeleted { id: id.to_owned() })
+    })?;
+    Ok(Reply::nothing())
+}
+
+fn pause(call: &Call) -> Result<Reply, ApiError> {
+    set_state(call, WebhookState::Paused)
+}
+
+fn resume(call: &Call) -> Result<Reply, ApiError> {
+    set_state(call, WebhookState::Active)
+}
+
+fn set_state(call: &Call, state: WebhookState) -> Result<Reply, ApiError> {
+    let view = change(call, |webhook| {
+        webhook.state = state;
+        Ok(())
+    })?;
+    Reply::ok(&view)
+}
+
+fn rotate(call: &Call) -> Result<Reply, ApiError> {
+    let rotation: Rotation = match call.body.is_null() {
+        true => Rotation::default(),
+        false => call.read()?,
+    };
+    let overlap = rotation.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
+    if !(0..=OVERLAP_SECONDS_MAX).contains(&overlap) {
+        let rule = format!("takes 0 to {OVERLAP_SECONDS_MAX}");
+        return Err(ApiError::invalid("overlap_seconds", rule));
+    }
+    let secret = match rotation.secret {
+        Some(secret) => secret,
+        None => sign::new_secret().map_err(|e| ApiError::Failed(e.to_string()))?,
+    };
+    let sealed = seal(call, &secret)?;
+    let mut view = change(call, |webhook| {
+        let until_ms = call.now_ms + overlap * 1_000;
+        for old in &mut webhook.secrets {
+            old.expires_ms = Some(old.expires_ms.map_or(until_ms, |known| known.min(until_ms)));
+        }
+        webhook
+            .secrets
+            .retain(|old| old.expires_ms.is_none_or(|at_ms| at_ms > call.now_ms));
+        if webhook.secrets.len() >= SECRETS_MAX {
+            let detail = format!("{SECRETS_MAX} secrets sign already: wait until one has expired");
+            let code = "rotation_under_way";
+            return Err(ApiError::Conflict { code, detail });
+        }
+        webhook.secrets.push(sealed);
+        Ok(())
+    })?;
+    view.secret = Some(secret);
+    Reply::ok(&view)
+}
