@@ -9,6 +9,7 @@ use crate::change::{AgentState, Change, Entry};
 use crate::client::{Client, SecretRecord};
 use crate::key::{KeyHash, Scope, Scopes, prefix_of};
 use crate::project::ProjectSettings;
+use crate::registry::DEFAULT_PROJECT;
 use crate::shared;
 use crate::webhook::{EventType, Subscription, Webhook};
 
@@ -80,6 +81,15 @@ pub struct Grant {
     pub scopes: Scopes,
     /// The key's public first part.
     pub prefix: String,
+}
+
+impl Grant {
+    /// Whether it is an operator's: admin is over all projects, and counts for keys of the default
+    /// one alone.
+    #[must_use]
+    pub fn is_operator(&self) -> bool {
+        self.scopes.allow(Scope::Admin) && self.project == DEFAULT_PROJECT
+    }
 }
 
 /// The registry at one revision. Immutable once shared.

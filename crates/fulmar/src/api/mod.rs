@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use fulmar_gateway::http::{Answer, answer, no_store, percent_decoded};
-use fulmar_registry::{Change, DEFAULT_PROJECT, Grant, Registry, Scope, Snapshot};
+use fulmar_registry::{Change, Grant, Registry, Snapshot};
 use fulmar_webhooks::guard::Guard;
 use fulmar_webhooks::seal::Keyring;
 use hyper::{HeaderMap, Method, StatusCode};
@@ -215,13 +215,14 @@ fn dispatch(
 /// The key's project; an operator may name another one.
 fn project_of(api: &Api, grant: &Grant, headers: &HeaderMap) -> Result<String, ApiError> {
     let named = headers.get(PROJECT).and_then(|value| value.to_str().ok());
-    let is_operator = grant.scopes.allow(Scope::Admin) && grant.project == DEFAULT_PROJECT;
     match named {
         Some(named) if *named == grant.project => Ok(named.to_owned()),
-        Some(named) if is_operator => match api.registry.current().projects.contains_key(named) {
-            true => Ok(named.to_owned()),
-            false => Err(ApiError::unknown("project", named)),
-        },
+        Some(named) if grant.is_operator() => {
+            match api.registry.current().projects.contains_key(named) {
+                true => Ok(named.to_owned()),
+                false => Err(ApiError::unknown("project", named)),
+            }
+        }
         Some(named) => Err(ApiError::unknown("project", named)),
         None => Ok(grant.project.clone()),
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::paging::Page;
 use super::route::{PAGING, Route};
-use super::webhook_fields::given;
+use super::webhook_fields::{given, set};
 use super::{ApiError, Call, Reply, new_id, own};
 use crate::admin::time_text;
 
@@ -237,11 +237,6 @@ impl SubscriptionFields {
             if given {
                 let rule = "is refused: transforms are not built yet";
                 return Err(ApiError::invalid(field, rule));
-            }
-        }
-        fn set<T>(place: &mut T, given: Option<T>) {
-            if let Some(value) = given {
-                *place = value;
             }
         }
         set(&mut one.event, self.event_name);

@@ -261,7 +261,8 @@ impl HttpConfig {
     }
 }
 
-fn set<T>(place: &mut T, given: Option<T>) {
+/// Sets a field that was given.
+pub fn set<T>(place: &mut T, given: Option<T>) {
     if let Some(value) = given {
         *place = value;
     }

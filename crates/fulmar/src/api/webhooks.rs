@@ -1,6 +1,8 @@
 //! Webhooks: where a consumer's events go.
 
-use fulmar_registry::{Change, SigningSecret, Webhook, WebhookState};
+use std::sync::Arc;
+
+use fulmar_registry::{Change, SigningSecret, Snapshot, Webhook, WebhookState};
 use fulmar_webhooks::sign::{self, Signer};
 use hyper::Method;
 use schemars::JsonSchema;
@@ -175,11 +177,8 @@ fn create(call: &Call) -> Result<Reply, ApiError> {
         updated_ms: call.now_ms,
         ..Webhook::default()
     };
-    let secret = match fields.secret.clone() {
-        Some(secret) => secret,
-        None => sign::new_secret().map_err(|e| ApiError::Failed(e.to_string()))?,
-    };
-    webhook.secrets.push(seal(call, &secret)?);
+    let (secret, sealed) = given_or_new(call, fields.secret.clone())?;
+    webhook.secrets.push(sealed);
     fields.apply(&mut webhook, &call.api.keyring)?;
     check_reachable(&call.api.guard, &webhook.url)?;
     let id = new_id("wh", call.now_ms)?;
@@ -194,25 +193,33 @@ fn create(call: &Call) -> Result<Reply, ApiError> {
     Reply::created(&view)
 }
 
-fn seal(call: &Call, secret: &str) -> Result<SigningSecret, ApiError> {
-    Signer::of(secret).map_err(|bad| ApiError::invalid("secret", bad.to_string()))?;
-    let sealed = call.api.keyring.seal(secret);
-    Ok(SigningSecret {
-        sealed: sealed.map_err(|e| ApiError::Failed(e.to_string()))?,
+/// The secret that was given, or one of the server's, in clear and as it is kept.
+fn given_or_new(call: &Call, given: Option<String>) -> Result<(String, SigningSecret), ApiError> {
+    let failed = |error: String| ApiError::Failed(error);
+    let secret = match given {
+        Some(secret) => secret,
+        None => sign::new_secret().map_err(|e| failed(e.to_string()))?,
+    };
+    Signer::of(&secret).map_err(|bad| ApiError::invalid("secret", bad.to_string()))?;
+    let sealed = call.api.keyring.seal(&secret);
+    let kept = SigningSecret {
+        sealed: sealed.map_err(|e| failed(e.to_string()))?,
         expires_ms: None,
-    })
+    };
+    Ok((secret, kept))
 }
 
 fn get(call: &Call) -> Result<Reply, ApiError> {
-    let (state, id) = (call.state(), call.part("id"));
-    let webhook = own(("webhook", id), state.webhooks.get(id), |one| {
-        is_own(call, one)
-    })?;
-    Reply::ok(&WebhookView::of(id, webhook))
+    let state = call.state();
+    Reply::ok(&WebhookView::of(call.part("id"), found(call, &state)?))
 }
 
-fn is_own(call: &Call, webhook: &Webhook) -> bool {
-    webhook.project == call.project && webhook.consumer == call.part("consumer")
+/// The webhook that the path names.
+fn found<'a>(call: &Call, state: &'a Snapshot) -> Result<&'a Arc<Webhook>, ApiError> {
+    let id = call.part("id");
+    own(("webhook", id), state.webhooks.get(id), |one| {
+        one.project == call.project && one.consumer == call.part("consumer")
+    })
 }
 
 /// Changes the caller's webhook, from the state that the change follows.
@@ -223,10 +230,7 @@ fn change(
     let id = call.part("id");
     let mut view = None;
     call.change(|state| {
-        let known = own(("webhook", id), state.webhooks.get(id), |one| {
-            is_own(call, one)
-        })?;
-        let mut webhook = (**known).clone();
+        let mut webhook = (**found(call, state)?).clone();
         make(&mut webhook)?;
         webhook.updated_ms = call.now_ms;
         view = Some(WebhookView::of(id, &webhook));
@@ -272,12 +276,11 @@ fn set(call: &Call, from: impl FnOnce(&Webhook) -> Webhook) -> Result<Reply, Api
 }
 
 fn delete(call: &Call) -> Result<Reply, ApiError> {
-    let id = call.part("id");
     call.change(|state| {
-        own(("webhook", id), state.webhooks.get(id), |one| {
-            is_own(call, one)
-        })?;
-        Ok(Change::WebhookDeleted { id: id.to_owned() })
+        found(call, state)?;
+        Ok(Change::WebhookDeleted {
+            id: call.part("id").to_owned(),
+        })
     })?;
     Ok(Reply::nothing())
 }
@@ -308,11 +311,7 @@ fn rotate(call: &Call) -> Result<Reply, ApiError> {
         let rule = format!("takes 0 to {OVERLAP_SECONDS_MAX}");
         return Err(ApiError::invalid("overlap_seconds", rule));
     }
-    let secret = match rotation.secret {
-        Some(secret) => secret,
-        None => sign::new_secret().map_err(|e| ApiError::Failed(e.to_string()))?,
-    };
-    let sealed = seal(call, &secret)?;
+    let (secret, sealed) = given_or_new(call, rotation.secret)?;
     let mut view = change(call, |webhook| {
         let until_ms = call.now_ms + overlap * 1_000;
         for old in &mut webhook.secrets {

@@ -24,8 +24,7 @@ pub fn admit(registry: &Registry, headers: &HeaderMap, scope: Scope) -> Result<G
     // Admin is over all projects; an earlier build gave it to clients of any.
     let operators = scope != Scope::Admin || &*grant.project == DEFAULT_PROJECT;
     // An operator may do whatever a key of a project may.
-    let is_operator = grant.scopes.allow(Scope::Admin) && &*grant.project == DEFAULT_PROJECT;
-    let allowed = grant.scopes.allow(scope) || scope == Scope::Webhooks && is_operator;
+    let allowed = grant.scopes.allow(scope) || scope == Scope::Webhooks && grant.is_operator();
     if !(allowed && operators) {
         let detail = match operators {
             true => format!("the key lacks the scope {}", scope.as_str()),

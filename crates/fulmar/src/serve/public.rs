@@ -1,6 +1,6 @@
 //! The public listener: the doors for everyone, and the operator's routes behind the admin scope.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use fulmar_event::Timestamp;
@@ -259,7 +259,8 @@ pub fn json_answer(value: &Value) -> Answer {
 }
 
 fn openapi_answer() -> Answer {
-    json_answer(&api::openapi::document())
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(api::openapi::document);
+    json_answer(&DOCUMENT)
 }
 
 /// The body, or null where there is none.
@@ -332,9 +333,11 @@ impl Handler for Public {
             QUERY => QUERY,
             OPENAPI => OPENAPI,
             other if TrackDoor::serves(other) => self.track.route(other),
-            other => public_route(other)
-                .or_else(|| api::route_of(other))
-                .unwrap_or_else(|| self.events.route(other)),
+            // The doors first: they are asked of every event, and know their paths at a glance.
+            other => match public_route(other).unwrap_or_else(|| self.events.route(other)) {
+                "other" => api::route_of(other).unwrap_or("other"),
+                door => door,
+            },
         }
     }
 }

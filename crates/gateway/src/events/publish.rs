@@ -10,9 +10,10 @@ use std::borrow::Cow;
 use fulmar_event::{SchemaCheck, Timestamp};
 use hyper::{StatusCode, Uri};
 
+use super::envelope::Shape;
 use super::event::{Event, Members, Refused, each_member, labels_member, text_member};
 use super::ids::keyed_id;
-use super::verdict::{Fault, Verdict, code, push_json_string};
+use super::verdict::{Fault, Verdict, code, list_json, push_fault, push_json_string};
 use crate::http::{Answer, answer, no_store, percent_decoded};
 use crate::json::Scanner;
 use crate::problem::problem_of_field;
@@ -254,32 +255,15 @@ pub(super) fn refused(fault: &Fault) -> Answer {
 
 /// The answer to several events.
 pub(super) fn answer_all(verdicts: &[Verdict], checked: &[Checked]) -> Answer {
-    let counts = super::verdict::count(verdicts);
-    let mut out = format!(
-        r#"{{"accepted":{},"duplicates":{},"refused":{},"events":["#,
-        counts.accepted, counts.duplicates, counts.refused
-    )
-    .into_bytes();
-    for (index, verdict) in verdicts.iter().enumerate() {
-        if index > 0 {
+    let out = list_json(verdicts, |index, verdict, out| match verdict {
+        Verdict::Refused(_, fault) => push_fault(fault, out),
+        taken => {
             out.push(b',');
+            push_taken(taken, &checked[index], out);
         }
-        out.extend_from_slice(format!("{{\"index\":{index},").as_bytes());
-        match verdict {
-            Verdict::Refused(_, fault) => {
-                out.extend_from_slice(b"\"code\":\"");
-                out.extend_from_slice(fault.code.as_bytes());
-                out.extend_from_slice(b"\",\"field\":");
-                push_json_string(&fault.field, &mut out);
-                out.extend_from_slice(b",\"detail\":");
-                push_json_string(&fault.detail, &mut out);
-            }
-            taken => push_taken(taken, &checked[index], &mut out),
-        }
-        out.push(b'}');
-    }
-    out.extend_from_slice(b"]}");
-    let status = match counts.refused == verdicts.len() as u64 {
+    });
+    let is_refused = |verdict: &Verdict| matches!(verdict, Verdict::Refused(..));
+    let status = match verdicts.iter().all(is_refused) {
         true => StatusCode::UNPROCESSABLE_ENTITY,
         false => StatusCode::CREATED,
     };
@@ -308,8 +292,7 @@ fn push_taken(verdict: &Verdict, checked: &Checked, out: &mut Vec<u8>) {
 }
 
 /// Whether one object was sent, and not a list.
-pub(super) fn is_single(headers_shape: super::envelope::Shape, body: &[u8]) -> bool {
-    use super::envelope::Shape;
+pub(super) fn is_single(shape: Shape, body: &[u8]) -> bool {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    headers_shape != Shape::Lines && first == Some(&b'{')
+    shape != Shape::Lines && first == Some(&b'{')
 }

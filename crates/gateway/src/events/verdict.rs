@@ -88,6 +88,14 @@ pub(super) fn count(verdicts: &[Verdict]) -> Counts {
 
 /// The body of the answer, in the contract's shape and order.
 pub(super) fn to_json(verdicts: &[Verdict]) -> Vec<u8> {
+    list_json(verdicts, push_verdict)
+}
+
+/// The counts, and for each event its place and what `push` adds.
+pub(super) fn list_json(
+    verdicts: &[Verdict],
+    push: impl Fn(usize, &Verdict, &mut Vec<u8>),
+) -> Vec<u8> {
     let counts = count(verdicts);
     // An id of 36 bytes and the words around it are about 90.
     let mut out = Vec::with_capacity(80 + verdicts.len() * 96);
@@ -100,15 +108,16 @@ pub(super) fn to_json(verdicts: &[Verdict]) -> Vec<u8> {
         if index > 0 {
             out.push(b',');
         }
-        push_verdict(index, verdict, &mut out);
+        out.extend_from_slice(b"{\"index\":");
+        out.extend_from_slice(index.to_string().as_bytes());
+        push(index, verdict, &mut out);
+        out.push(b'}');
     }
     out.extend_from_slice(b"]}");
     out
 }
 
-fn push_verdict(index: usize, verdict: &Verdict, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"index\":");
-    out.extend_from_slice(index.to_string().as_bytes());
+fn push_verdict(_: usize, verdict: &Verdict, out: &mut Vec<u8>) {
     let (id, status, fault) = match verdict {
         Verdict::Accepted(id) => (Some(id), "accepted", None),
         Verdict::Duplicate(id) => (Some(id), "duplicate", None),
@@ -119,11 +128,14 @@ fn push_verdict(index: usize, verdict: &Verdict, out: &mut Vec<u8>) {
     }
     push_member("status", status, out);
     if let Some(fault) = fault {
-        push_member("code", fault.code, out);
-        push_member("field", &fault.field, out);
-        push_member("detail", &fault.detail, out);
+        push_fault(fault, out);
     }
-    out.push(b'}');
+}
+
+pub(super) fn push_fault(fault: &Fault, out: &mut Vec<u8>) {
+    push_member("code", fault.code, out);
+    push_member("field", &fault.field, out);
+    push_member("detail", &fault.detail, out);
 }
 
 fn push_member(name: &str, value: &str, out: &mut Vec<u8>) {

@@ -86,25 +86,20 @@ pub fn committed_ends(state: &State, ends: &mut Ends) -> Result<(), SenderError>
 #[derive(Default)]
 pub(super) struct Pending {
     parked: Vec<(usize, Parked)>,
-    waiting: Vec<DeliveryId>,
+    /// A delivery waits in memory for its retry, which starts from disk.
+    has_waiting: bool,
     deletes: Vec<Vec<u8>>,
     decided: HashSet<DeliveryId>,
-    /// Of the one under way; there is none while it is here.
-    pub repeats: Option<Repeats>,
+    /// With the checkpoint under way, if there is one.
+    repeats: Option<Repeats>,
     leaving: Vec<DeliveryId>,
     parking: Vec<(usize, i64)>,
     asked: Vec<tokio::sync::oneshot::Sender<()>>,
     head: Head,
-    is_committing: bool,
     /// Undecided deliveries on disk, once the checkpoint under way is.
     on_disk: u64,
     /// The same, when the last one began.
     shown_on_disk: u64,
-}
-
-/// A checkpoint that is on disk.
-pub(super) struct Committed {
-    repeats: Repeats,
 }
 
 impl Pending {
@@ -124,8 +119,10 @@ impl Pending {
     }
 
     /// A delivery waits for a later time.
-    pub fn wait(&mut self, delivery: &Delivery) {
-        self.waiting.push(delivery.id);
+    pub fn wait(&mut self, delivery: &Delivery, due_ms: i64) {
+        delivery.due_ms.set(due_ms);
+        delivery.standing.set(Standing::Waiting);
+        self.has_waiting = true;
     }
 
     /// A delivery has ended.
@@ -146,11 +143,11 @@ impl Pending {
     }
 
     pub fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        self.has_waiting
     }
 
     pub fn is_committing(&self) -> bool {
-        self.is_committing
+        self.repeats.is_none()
     }
 
     pub fn is_full(&self) -> bool {
@@ -209,7 +206,7 @@ impl Share {
 
     /// Deliveries that are on disk nowhere yet, or under another due time.
     fn put_undecided(&mut self, batch: &mut StateBatch) {
-        self.pending.waiting.clear();
+        self.pending.has_waiting = false;
         for delivery in self.memory.values() {
             let webhook = &self.lanes[delivery.lane].webhook;
             let is_waiting = delivery.standing.get() == Standing::Waiting;
@@ -248,7 +245,6 @@ impl Share {
     fn commit(&mut self, batch: StateBatch, head: Head) {
         let repeats = self.pending.repeats.take();
         let mut repeats = repeats.expect("it is here while nothing is committed");
-        self.pending.is_committing = true;
         let fan_out = &mut self.fan_out;
         fan_out.committing = std::mem::take(&mut fan_out.fresh);
         let hashes: Vec<_> = fan_out
@@ -275,7 +271,7 @@ impl Share {
         tokio::task::spawn_local(async move {
             match task.await {
                 Ok(repeats) => {
-                    let _ = notes.send(Note::Committed(Box::new(Committed { repeats })));
+                    let _ = notes.send(Note::Committed(Box::new(repeats)));
                 }
                 // It has been printed; without it nothing is committed any more.
                 Err(_) => std::process::abort(),
@@ -284,9 +280,8 @@ impl Share {
     }
 
     /// What a checkpoint carried may leave the memory.
-    pub fn committed(&mut self, committed: Committed) {
-        self.pending.repeats = Some(committed.repeats);
-        self.pending.is_committing = false;
+    pub fn committed(&mut self, repeats: Repeats) {
+        self.pending.repeats = Some(repeats);
         self.fan_out.committing.clear();
         for id in std::mem::take(&mut self.pending.leaving) {
             if let Some(delivery) = self.memory.remove(&id) {

@@ -57,11 +57,7 @@ impl Share {
                     lane.in_memory -= 1;
                     lane.next_due_ms = lane.next_due_ms.min(due_ms);
                 }
-                None => {
-                    delivery.standing.set(Standing::Waiting);
-                    delivery.due_ms.set(now_ms());
-                    self.pending.wait(&delivery);
-                }
+                None => self.pending.wait(&delivery, now_ms()),
             }
         }
     }
@@ -184,7 +180,6 @@ impl Share {
         *self.attempts.entry(word).or_default() += 1;
         let before = Before {
             created_ms: delivery.created_ms,
-            expires_ms: delivery.event.expires_ms,
             failures: delivery.failures.get(),
         };
         let dice = dice(&delivery);

@@ -36,14 +36,7 @@ pub(super) struct Loaded {
     next_due_ms: i64,
 }
 
-/// The first `limit` undecided deliveries of a webhook, by due time, as committed.
-///
-/// # Errors
-/// When committed state cannot be read.
-pub fn of_webhook(state: &State, webhook: &str, limit: usize) -> Result<Vec<Parked>, FlowError> {
-    due_of(state, webhook, 0..i64::MAX, limit)
-}
-
+/// The first `limit` deliveries of a webhook that are due in a range of times, as committed.
 fn due_of(
     state: &State,
     webhook: &str,

@@ -30,9 +30,6 @@ use fulmar_registry::{Registry, RegistryError};
 use tokio::sync::{mpsc, oneshot};
 
 pub use checkpoint::committed_ends;
-pub use delivery::{DeliveryId, Parked};
-pub use loading::{LoadError, of_webhook};
-pub use receiver::{Labels, Receiver};
 pub use stats::{Counts, SenderStats};
 
 use crate::guard::Guard;

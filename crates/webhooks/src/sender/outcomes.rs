@@ -7,7 +7,7 @@ use std::time::Duration;
 use fulmar_event::{AttemptRecord, DeliveryStatus, Records};
 use fulmar_log::LogError;
 
-use super::delivery::{Delivery, Standing};
+use super::delivery::Delivery;
 use super::share::{Note, Share};
 use crate::client::{Fault, Reply};
 
@@ -207,9 +207,7 @@ impl Share {
             lane.in_memory -= 1;
             self.pending.decide(&lane.webhook, delivery);
         } else {
-            delivery.due_ms.set(settled.due_ms);
-            delivery.standing.set(Standing::Waiting);
-            self.pending.wait(delivery);
+            self.pending.wait(delivery, settled.due_ms);
         }
     }
 }

@@ -8,17 +8,18 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fulmar_flow::repeats::Repeats;
 use fulmar_registry::WebhookState;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use super::checkpoint::{Committed, Pending};
+use super::checkpoint::Pending;
 use super::delivery::{Delivery, DeliveryId};
 use super::dispatch::Ended;
 use super::fan_out::FanOut;
 use super::lane::{Lane, LaneState, Ring};
-use super::loading::Loaded;
+use super::loading::{LoadError, Loaded};
 use super::outcomes::Outcomes;
 use super::receiver::Receivers;
 use super::{Command, Counts, SenderError, SenderParts, SenderStats, recover};
@@ -37,8 +38,9 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 pub(super) enum Note {
     Ended(Ended),
     Appended(Result<(), fulmar_log::LogError>),
-    Loaded(usize, Result<Loaded, super::LoadError>),
-    Committed(Box<Committed>),
+    Loaded(usize, Result<Loaded, LoadError>),
+    /// The checkpoint is on disk; the index of repeats comes back.
+    Committed(Box<Repeats>),
     /// The registry could not note that a webhook is disabled.
     NotDisabled(usize),
 }
@@ -189,7 +191,7 @@ impl Share {
             Note::Ended(ended) => self.ended(ended),
             Note::Appended(appended) => self.appended(appended),
             Note::Loaded(lane, loaded) => self.loaded(lane, loaded),
-            Note::Committed(committed) => self.committed(*committed),
+            Note::Committed(repeats) => self.committed(*repeats),
             Note::NotDisabled(lane) => self.refresh(lane),
         }
     }

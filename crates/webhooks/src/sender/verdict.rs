@@ -14,8 +14,6 @@ const RATE_LIMITED_MS_MAX: i64 = 86_400_000;
 pub struct Before {
     /// When its event was matched, ms since the epoch.
     pub created_ms: i64,
-    /// When it is of no use any more; 0 is never.
-    pub expires_ms: i64,
     /// Failed attempts that count against the retries.
     pub failures: u32,
 }
@@ -129,7 +127,6 @@ mod tests {
         let fault = judge(&reply, &[]).err();
         let before = Before {
             created_ms: NOW - 1_000,
-            expires_ms: 0,
             failures,
         };
         let came = (fault.as_ref(), Some(&reply));
@@ -201,7 +198,6 @@ mod tests {
         let fault = Fault::new(Category::Timeout, Phase::Wait, "");
         let before = Before {
             created_ms: NOW,
-            expires_ms: 0,
             failures: 0,
         };
         let timed_out = super::after(&webhook(None), before, (Some(&fault), None), (NOW, 0.0));
