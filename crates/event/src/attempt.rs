@@ -103,6 +103,19 @@ pub struct AttemptRecord<'a> {
 }
 
 impl<'a> AttemptRecord<'a> {
+    /// A record that is of no delivery: what is known of the project's by now is to be forgotten.
+    pub fn forget(project: &'a str) -> Self {
+        Self {
+            project,
+            ..Self::default()
+        }
+    }
+
+    /// The project of a record made by [`AttemptRecord::forget`].
+    pub fn forgets(&self) -> Option<&'a str> {
+        (*self == Self::forget(self.project) && !self.project.is_empty()).then_some(self.project)
+    }
+
     /// Appends the message to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         encode::text(1, self.delivery_id, out);
@@ -227,6 +240,25 @@ mod tests {
         for cut in 0..bytes.len() {
             assert_ne!(AttemptRecord::parse(&bytes[..cut]), Ok(record));
         }
+    }
+
+    #[test]
+    fn only_a_record_of_no_delivery_asks_to_forget() {
+        let asked = AttemptRecord::forget("shop");
+        let mut bytes = Vec::new();
+        asked.encode(&mut bytes);
+        let forgets = |record: AttemptRecord<'static>| record.forgets();
+        assert_eq!(forgets(asked), Some("shop"));
+        assert_eq!(AttemptRecord::parse(&bytes), Ok(asked));
+        assert_eq!(forgets(AttemptRecord::default()), None);
+        let delivery_id = "00112233445566778899aabbccddeeff";
+        assert_eq!(
+            forgets(AttemptRecord {
+                delivery_id,
+                ..asked
+            }),
+            None
+        );
     }
 
     #[test]

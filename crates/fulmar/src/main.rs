@@ -11,6 +11,7 @@ mod client;
 mod config;
 mod data_dir;
 mod exit;
+mod folds;
 mod keyring;
 mod keys;
 mod node;

@@ -10,7 +10,8 @@ use fulmar_log::{BytesMax, FolderLock, Log, LogConfig, Topic, partitions_of};
 use fulmar_registry::{Folded, Registry};
 use fulmar_sessions::{LiveView, SessionRules};
 use fulmar_store::{
-    Lake, LakeConfig, ProfileJournals, ProfileWriter, Table, Writer, WriterConfig, WriterJournals,
+    DeliveryWriter, Lake, LakeConfig, ProfileJournals, ProfileWriter, Table, Writer, WriterConfig,
+    WriterJournals,
 };
 use fulmar_webhooks::guard::Guard;
 use fulmar_webhooks::seal::Keyring;
@@ -22,6 +23,7 @@ use crate::admin::{Desk, apply_losses, now_ms};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Failure};
+use crate::folds::Folds;
 use crate::keyring;
 use crate::noted_position;
 use crate::place::{Place, PlaceArgs};
@@ -54,13 +56,11 @@ pub struct Node {
 
 /// The folds that fill the tables, and what can be read of them.
 pub struct WriterParts {
-    /// The running fold over `events`.
-    pub handle: FoldHandle,
-    /// The running fold over `profiles`, which sends servers' events on to `events`.
-    pub profiles: FoldHandle,
-    /// Its index of repeats, for doors (X3).
+    /// The running folds.
+    pub folds: Folds,
+    /// The index of repeats of events, for doors (X3).
     pub repeats: RepeatsReader,
-    /// Its live sessions, for the SDK door (S3).
+    /// The live sessions, for the SDK door (S3).
     pub sessions: Arc<LiveView>,
 }
 
@@ -212,10 +212,13 @@ impl Node {
         let fold = Writer::open(self.lake.clone(), index, Some(journals), state, writing)?;
         let events = self.log.journal(Topic::Events);
         let state = Arc::clone(&self.state);
-        let handle = start_fold(fold, events, state, block_limits(config))?;
+        let writer = start_fold(fold, events, state, block_limits(config))?;
         Ok(WriterParts {
-            handle,
-            profiles,
+            folds: Folds {
+                writer,
+                profiles,
+                deliveries: self.start_deliveries()?,
+            },
             repeats,
             sessions: live,
         })
@@ -242,6 +245,14 @@ impl Node {
             state,
             block_limits(&self.config),
         )?)
+    }
+
+    fn start_deliveries(&self) -> Result<FoldHandle, Failure> {
+        let quarantine = self.log.journal(Topic::Quarantine);
+        let fold = DeliveryWriter::new(self.lake.clone(), Some(quarantine));
+        let (deliveries, state) = (self.log.journal(Topic::Deliveries), Arc::clone(&self.state));
+        let limits = block_limits(&self.config);
+        Ok(start_fold(fold, deliveries, state, limits)?)
     }
 
     /// Starts the sender of webhooks, from its committed state.
@@ -284,15 +295,17 @@ impl Node {
         })
     }
 
-    /// Runs the writer to the log's end; false when it could not get there.
+    /// Runs the folds to the log's end; false when one could not get there.
     pub fn store_all(&self) -> Result<bool, Failure> {
         let compaction = self.lake.start_compaction()?;
         let writer = self.start_writer()?;
         // What servers sent goes on to `events` first.
-        writer.profiles.stop();
-        writer.handle.stop();
+        let folds = writer.folds;
+        folds.profiles.stop();
+        folds.writer.stop();
+        folds.deliveries.stop();
         compaction.stop();
-        Ok(writer.handle.position() == self.log.journal(Topic::Events).end())
+        Ok(folds.all().iter().all(|fold| fold.stats().lag == 0))
     }
 
     /// What admin requests are answered from.

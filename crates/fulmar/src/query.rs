@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use fulmar_flow::FoldHandle;
 use fulmar_store::query::{
     QueryError, QueryFormat, QueryLimits, QueryRequest, QueryRunner, QueryTable, QueryView,
 };
@@ -12,9 +10,6 @@ use fulmar_store::{Lake, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-
-/// How long a query waits until what was durable at its start is stored.
-pub const CUT_WAIT: Duration = Duration::from_secs(5);
 
 /// What dashboards ask of `events` again and again.
 const SUMMARIES: [(&str, QueryView); 3] = [
@@ -106,49 +101,4 @@ pub fn request(lake: &Lake, body: &QueryBody) -> Result<QueryRequest, QueryError
         project: body.project.clone(),
         held: Box::new(snapshot),
     })
-}
-
-/// Cuts the open block and waits until what the log held at this call is stored, at most for
-/// `wait`. Tells how far it came.
-pub async fn cut_and_wait(profiles: &FoldHandle, writer: &FoldHandle, wait: Duration) -> Reached {
-    let began = Instant::now();
-    // What servers sent goes on from there to `events`.
-    let sent_on = reach(profiles, wait).await;
-    let reached = reach(writer, wait.saturating_sub(began.elapsed())).await;
-    Reached {
-        stored: sent_on.stored && reached.stored,
-        ..reached
-    }
-}
-
-/// The same, and until the profile fold has what the session fold told it by then. False when
-/// that takes too long.
-pub async fn cut_and_wait_twice(profiles: &FoldHandle, writer: &FoldHandle) -> bool {
-    let there = cut_and_wait(profiles, writer, CUT_WAIT).await;
-    there.stored && reach(profiles, CUT_WAIT).await.stored
-}
-
-async fn reach(writer: &FoldHandle, wait: Duration) -> Reached {
-    let target = writer.cut();
-    let mut position = writer.watch_position();
-    let reached = position.wait_for(|position| *position >= target);
-    let stored = tokio::time::timeout(wait, reached)
-        .await
-        .is_ok_and(|found| found.is_ok());
-    Reached {
-        target,
-        position: writer.position(),
-        stored,
-    }
-}
-
-/// How far a wait came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reached {
-    /// The log's end when the wait began.
-    pub target: u64,
-    /// The committed position now.
-    pub position: u64,
-    /// Whether the position has reached the target.
-    pub stored: bool,
 }

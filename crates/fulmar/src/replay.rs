@@ -12,14 +12,16 @@ use fulmar_flow::repeats::Repeats;
 use fulmar_flow::{BlockLimits, Fold, Ledger, ReplayInput, State, replay};
 use fulmar_log::{ReadOnly, Topic, lock_folder, partitions_of};
 use fulmar_registry::{Folded, Snapshot};
-use fulmar_store::profile_writer::PROFILES;
 use fulmar_store::writer::WRITER;
-use fulmar_store::{Lake, ProfileWriter, StoreError, Table, Writer, scan_identities};
+use fulmar_store::{
+    DeliveryWriter, Lake, ProfileWriter, StoreError, Table, Writer, scan_identities,
+};
 use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Failure};
+use crate::folds::FOLDS;
 use crate::node;
 
 /// How often progress is told.
@@ -70,11 +72,10 @@ impl ReplayRequest {
             let given_up = given_up
                 .map(|loss| loss.from..loss.to.saturating_add(1))
                 .collect();
-            let fold = if topic == Topic::Profiles {
-                PROFILES
-            } else {
-                WRITER
-            };
+            let mut folds = FOLDS.into_iter();
+            let fold = folds
+                .find(|(of, _)| *of == topic)
+                .map_or(WRITER, |(_, fold)| fold);
             let input = ReplayInput::new(topic, &ReadOnly::open(&log, topic)?, from, given_up);
             Ok(Part { topic, fold, input })
         };
@@ -151,6 +152,10 @@ impl ReplayRequest {
         let (topic, from, end) = (part.topic, part.input.from(), part.input.end());
         let limits = node::repeats_config(&self.config);
         let (lake, state) = (target.lake.clone(), Arc::clone(&target.state));
+        if topic == Topic::Deliveries {
+            let fold = DeliveryWriter::new(lake, None);
+            return self.run_fold(fold, part, target, &|_| {});
+        }
         if topic == Topic::Profiles {
             let dir = target.data.profile_repeats();
             let repeats = Repeats::open(&dir, &state, node::of_profiles(limits))?;
@@ -225,9 +230,7 @@ impl ReplayRequest {
 /// Rows that came of a record each: what a session fold adds bears no client.
 fn rows_of_records(snapshot: &fulmar_store::Snapshot) -> Result<u64, StoreError> {
     let mut rows = 0;
-    let of_events =
-        |table: &&Table| !matches!(table, Table::Profiles | Table::Groups | Table::Sessions);
-    for table in Table::ALL.iter().filter(of_events) {
+    for table in Table::ALL.iter().filter(|table| !table.is_versioned()) {
         scan_identities(snapshot, *table, |identity| {
             rows += u64::from(!identity.source.is_empty());
             Ok::<(), StoreError>(())

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use fulmar_flow::{FoldHandle, Ledger, State};
 use fulmar_log::{JournalStats, Topic, disk};
+use fulmar_store::delivery_writer::DELIVERIES;
 use fulmar_store::profile_writer::PROFILES;
 use fulmar_store::writer::WRITER;
 use fulmar_webhooks::sender::SenderStats;
@@ -23,7 +24,7 @@ pub fn of_server(live: &Live) -> Result<Value, Failure> {
         &live.state,
         &live.folder,
         &live.config,
-        &[&live.writer, &live.profiles],
+        &live.folds.all(),
     )?;
     status["state"] = json!(live.unready().unwrap_or("ready"));
     status["started"] = json!(time_text(live.started_ms));
@@ -63,6 +64,8 @@ fn of_parts(
         .collect();
     let ledger = ledger(desk, state)?;
     let of_profiles = ledger_of(desk, state, Topic::Profiles, PROFILES)?;
+    let of_deliveries = ledger_of(desk, state, Topic::Deliveries, DELIVERIES)?;
+    let ledgers = [&ledger, &of_profiles, &of_deliveries];
     let lake = desk.lake.stats();
     let space = disk::space(folder)?;
     let registry = desk.registry.current();
@@ -72,11 +75,12 @@ fn of_parts(
         "version": env!("CARGO_PKG_VERSION"),
         "id": config.text("server.id"),
         "state": "stopped",
-        "balanced": ledger.balances() && of_profiles.balances(),
+        "balanced": ledgers.iter().all(|ledger| ledger.balances()),
         "lag": ledger.backlog,
         "backlog": ledger.backlog,
         "ledger": ledger,
         "ledger_of_profiles": of_profiles,
+        "ledger_of_deliveries": of_deliveries,
         "disk": {
             "free_bytes": space.free_bytes,
             "total_bytes": space.total_bytes,

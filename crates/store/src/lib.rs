@@ -5,6 +5,7 @@
 //! merges these into sorted days; [`quarantine`] keeps what could not be stored.
 
 mod checksum;
+pub mod delivery_writer;
 mod error;
 pub mod lake;
 mod parquet_codes;
@@ -18,6 +19,7 @@ pub mod tables;
 pub mod writer;
 
 pub use checksum::Contents;
+pub use delivery_writer::DeliveryWriter;
 pub use error::{Result, StoreError};
 pub use lake::{Forgotten, Lake, LakeConfig, Snapshot, scan_file, scan_identities};
 pub use profile_writer::{ProfileJournals, ProfileWriter};

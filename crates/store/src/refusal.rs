@@ -26,6 +26,14 @@ impl From<Unstorable> for Refusal {
 }
 
 impl Refusal {
+    /// It is not a message of its topic.
+    pub(crate) fn undecodable(error: fulmar_event::Malformed) -> Refusal {
+        Refusal {
+            reason: QuarantineReason::Undecodable,
+            detail: error.to_string(),
+        }
+    }
+
     /// Its class has no table here.
     pub(crate) fn no_table() -> Refusal {
         Refusal {
@@ -37,12 +45,11 @@ impl Refusal {
 
 /// The record as an event that keeps the contract.
 pub(crate) fn read_record<'a>(record: &Record<'a>) -> Result<EventView<'a>, Refusal> {
-    let refuse = |reason, detail| Refusal { reason, detail };
-    let event = EventView::parse(record.bytes)
-        .map_err(|error| refuse(QuarantineReason::Undecodable, error.to_string()))?;
-    event
-        .check_contract()
-        .map_err(|violation| refuse(QuarantineReason::ContractViolation, violation.to_string()))?;
+    let event = EventView::parse(record.bytes).map_err(Refusal::undecodable)?;
+    event.check_contract().map_err(|violation| Refusal {
+        reason: QuarantineReason::ContractViolation,
+        detail: violation.to_string(),
+    })?;
     Ok(event)
 }
 

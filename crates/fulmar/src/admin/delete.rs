@@ -1,6 +1,6 @@
 //! What people or their operators want forgotten.
 
-use fulmar_event::{Door, Enrichment, Head, ProfileView, Records, Timestamp};
+use fulmar_event::{AttemptRecord, Door, Enrichment, Head, ProfileView, Records, Timestamp};
 use fulmar_log::Topic;
 use fulmar_registry::{Change, new_client_id};
 use fulmar_store::Forgotten;
@@ -76,7 +76,8 @@ fn check_project(desk: &Desk, project: &str) -> Result<(), AdminError> {
 }
 
 /// The fold of profiles reads it first, passes it on to the session fold, and hears of it again
-/// from there: then nothing of before is on its way any more.
+/// from there: then nothing of before is on its way any more. Deliveries are a project's, and have
+/// a topic of their own.
 fn append(
     desk: &Desk,
     project: &str,
@@ -102,6 +103,13 @@ fn append(
     // Any partition will do: both folds read them all, in the order of the log.
     head.append_to(&view, 0, &mut records);
     desk.journal(Topic::Profiles).append_blocking(records)?;
+    if profile.is_none() {
+        let mut records = Records::new();
+        let mark = records.begin(0);
+        AttemptRecord::forget(project).encode(records.buffer());
+        records.end(mark);
+        desk.journal(Topic::Deliveries).append_blocking(records)?;
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use super::ConfigSource;
 use super::output::{note, print_json, print_line};
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::folds::FOLDS;
 use crate::place::DataArg;
 use crate::replay::{ReplayRequest, offset_at};
 
@@ -88,11 +89,12 @@ impl ReplayArgs {
             return Err(Failure::usage(told));
         }
         let topics = match self.topic {
-            None => vec![Topic::Events, Topic::Profiles],
-            Some(topic @ (Topic::Events | Topic::Profiles)) => vec![topic],
+            None => FOLDS.map(|(topic, _)| topic).to_vec(),
+            Some(topic) if FOLDS.iter().any(|(of, _)| *of == topic) => vec![topic],
             Some(topic) => {
-                let told =
-                    format!("no table comes of {topic}: events and profiles can be replayed");
+                let told = format!(
+                    "no table comes of {topic}: events, profiles and deliveries can be replayed"
+                );
                 return Err(Failure::usage(told));
             }
         };
@@ -122,7 +124,7 @@ fn words(report: &Value) -> String {
     let mut lines = Vec::new();
     for topic in report["topics"].as_array().into_iter().flatten() {
         lines.push(format!(
-            "{:<9} offsets {} to {}: {}",
+            "{:<10} offsets {} to {}: {}",
             topic["topic"].as_str().unwrap_or("-"),
             topic["from"],
             topic["end"],
@@ -133,7 +135,7 @@ fn words(report: &Value) -> String {
         if table["rows"] != 0 {
             let name = table["table"].as_str().unwrap_or("-");
             lines.push(format!(
-                "table     {name}: {} rows in {} files",
+                "table      {name}: {} rows in {} files",
                 table["rows"], table["files"]
             ));
         }
@@ -141,12 +143,12 @@ fn words(report: &Value) -> String {
     let seconds = |phase: &str| report["seconds"][phase].as_f64().unwrap_or(0.0);
     let [open, fold, compact] = ["open", "fold", "compact"].map(seconds);
     lines.push(format!(
-        "time      open {open:.2} s, folds {fold:.2} s, merging {compact:.2} s"
+        "time       open {open:.2} s, folds {fold:.2} s, merging {compact:.2} s"
     ));
     let exact = report["exact"] == Value::Bool(true);
     lines.push(match exact {
-        true => "verdict   exact: each record is stored, a repeat or named above".to_owned(),
-        false => "verdict   the rows do not agree with the log".to_owned(),
+        true => "verdict    exact: each record is stored, a repeat or named above".to_owned(),
+        false => "verdict    the rows do not agree with the log".to_owned(),
     });
     lines.join("\n")
 }

@@ -96,6 +96,7 @@ fn whole_lines(status: &Value) -> Vec<String> {
         ),
         format!("ledger    {} ({balanced})", equation(&status["ledger"])),
         format!("profiles  {}", equation(&status["ledger_of_profiles"])),
+        format!("outcomes  {}", equation(&status["ledger_of_deliveries"])),
         format!("lag       {} records", count(&status["lag"])),
     ];
     if let Some(rates) = status["rates"].as_object() {

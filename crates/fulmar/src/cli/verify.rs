@@ -11,9 +11,9 @@ use super::output::{note, print_json, print_line};
 use crate::admin::{self, LakeRequest, now_ms};
 use crate::client::Client;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::folds::CUT_WAIT;
 use crate::node::{LostControl, Node, block_on};
 use crate::place::{DataArg, Place, PlaceArgs};
-use crate::query;
 use crate::verify::{self, Deletions, Finding, Report, Retention, Subject, TableFile};
 
 /// Longest wait for a running server to store what was durable at the start.
@@ -79,11 +79,7 @@ impl VerifyArgs {
         verify::add_damages(&mut topics, &known);
         // A writer that stands at damage is not waited for: it moves only once that is given up.
         let damaged = topics.iter().any(|topic| !topic.damages.is_empty());
-        let wait = if damaged {
-            query::CUT_WAIT
-        } else {
-            STORE_TIME_MAX
-        };
+        let wait = if damaged { CUT_WAIT } else { STORE_TIME_MAX };
         let wait = json!({ "wait_ms": wait.as_millis() as u64 });
         let reached = block_on(client.post_json("/v1/admin/drain", &wait))??;
         let to = reached["target"].as_u64().unwrap_or(0);

@@ -64,6 +64,11 @@ const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'stati
     }
 }
 
+/// How long a table's rows are kept.
+const fn kept(name: &'static str, default: &'static str, doc: &'static str) -> Key {
+    key(name, Kind::Duration(DAY, 36_500 * DAY), default, doc)
+}
+
 use Kind::{Address, Bool, Choice, Count, Duration, Path, Secret, Size, Text};
 
 /// Every key, by section.
@@ -356,41 +361,37 @@ pub const KEYS: &[Key] = &[
         "1s",
         "age of its oldest record that closes a block",
     ),
-    key(
+    kept(
         "lake.security_events_age_max",
-        Duration(DAY, 36_500 * DAY),
         "365d",
-        "retention of the table security_events by event day",
+        "retention, by event day",
     ),
-    key(
-        "lake.messages_age_max",
-        Duration(DAY, 36_500 * DAY),
-        "365d",
-        "retention of the table messages by event day",
-    ),
-    key(
-        "lake.events_age_max",
-        Duration(DAY, 36_500 * DAY),
-        "365d",
-        "retention of the table events by event day",
-    ),
-    key(
+    kept("lake.messages_age_max", "365d", "retention, by event day"),
+    kept("lake.events_age_max", "365d", "retention, by event day"),
+    kept(
         "lake.sessions_age_max",
-        Duration(DAY, 36_500 * DAY),
         "365d",
-        "retention of the table sessions by the day of their start",
+        "retention, by the day of their start",
     ),
-    key(
+    kept(
         "lake.events_bots_age_max",
-        Duration(DAY, 36_500 * DAY),
         "365d",
-        "retention of the table events_bots by event day",
+        "retention, by event day",
     ),
-    key(
+    kept(
         "lake.session_replay_chunks_age_max",
-        Duration(DAY, 36_500 * DAY),
         "30d",
-        "retention of the table session_replay_chunks by the day of their start",
+        "retention, by the day of their start",
+    ),
+    kept(
+        "lake.deliveries_age_max",
+        "90d",
+        "retention, by the day of their event's match",
+    ),
+    kept(
+        "lake.delivery_attempts_age_max",
+        "90d",
+        "retention, by the day of their start",
     ),
     key(
         "lake.file_bytes_max",

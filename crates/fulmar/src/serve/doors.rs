@@ -105,7 +105,7 @@ pub fn events(live: &Live, shared: &Shared) -> EventsDoor {
         keys: Arc::new(Keys(Arc::clone(live.registry()))),
         known: Arc::new(Known {
             repeats: live.repeats.clone(),
-            writer: live.writer.clone(),
+            writer: live.folds.writer.clone(),
         }),
         types: Arc::new(Types::new(
             Arc::clone(live.registry()),

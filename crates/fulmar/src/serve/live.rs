@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use fulmar_enrich::Geo;
+use fulmar_flow::State;
 use fulmar_flow::repeats::RepeatsReader;
-use fulmar_flow::{FoldHandle, State};
 use fulmar_gateway::track::Salts;
 use fulmar_log::{Journal, Topic, disk};
 use fulmar_registry::Registry;
@@ -19,6 +19,7 @@ use super::logs::LevelSwitch;
 use crate::admin::Desk;
 use crate::api::Api;
 use crate::config::Config;
+use crate::folds::Folds;
 use crate::node::WebhookParts;
 
 /// Seconds over which rates are taken: long enough to be calm, short enough to be of now.
@@ -34,10 +35,8 @@ pub struct Live {
     pub desk: Desk,
     /// Committed state.
     pub state: Arc<State>,
-    /// The fold that fills the tables.
-    pub writer: FoldHandle,
-    /// The fold that keeps profiles.
-    pub profiles: FoldHandle,
+    /// The folds that fill the tables.
+    pub folds: Folds,
     /// The writer's index of repeats, for the events door (X3).
     pub repeats: RepeatsReader,
     /// The session fold's live sessions, for the SDK door (S3).
@@ -73,7 +72,7 @@ pub struct Sample {
 }
 
 /// The stages that a record goes through after its door.
-const STAGES: [&str; 4] = ["log", "writer", "profiles", "compaction"];
+const STAGES: [&str; 5] = ["log", "writer", "profiles", "deliveries", "compaction"];
 
 /// Records a second over the last seconds.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
@@ -132,11 +131,12 @@ impl Live {
         let sample = Sample {
             at: Instant::now(),
             logged: self.journal(Topic::Events).end(),
-            position: self.writer.position(),
+            position: self.folds.writer.position(),
             busy_ns: [
                 self.journal(Topic::Events).stats().busy_us * 1_000,
-                self.writer.stats().busy_ns,
-                self.profiles.stats().busy_ns,
+                self.folds.writer.stats().busy_ns,
+                self.folds.profiles.stats().busy_ns,
+                self.folds.deliveries.stats().busy_ns,
                 self.desk.lake.stats().merge_busy_ns,
             ],
         };

@@ -88,7 +88,7 @@ impl Ops {
         if method != Method::POST {
             return method_not_allowed("POST");
         }
-        self.live.writer.hold(hold);
+        self.live.folds.writer.hold(hold);
         answer(StatusCode::OK, "text/plain; charset=utf-8", "done\n")
     }
 

@@ -21,7 +21,8 @@ use super::stream::{self, of_query};
 use crate::admin::{AdminError, now_ms};
 use crate::api;
 use crate::client::{BEHIND_HEADER, VERSION_HEADER};
-use crate::query::{self, CUT_WAIT, QueryBody};
+use crate::folds::CUT_WAIT;
+use crate::query::{self, QueryBody};
 use crate::status;
 
 /// Longest body of an admin request or a query, in bytes.
@@ -162,8 +163,7 @@ impl Public {
             Err(refused) => return *refused,
         };
         if value["hidden"] == false {
-            let (profiles, writer) = (&self.live.profiles, &self.live.writer);
-            value["hidden"] = query::cut_and_wait_twice(profiles, writer).await.into();
+            value["hidden"] = self.live.folds.cut_and_wait_twice().await.into();
         }
         self.revised(&value)
     }
@@ -172,7 +172,7 @@ impl Public {
     async fn drain(&self, body: Value) -> Answer {
         let wait_ms = body["wait_ms"].as_u64().unwrap_or(0).min(DRAIN_WAIT_MS_MAX);
         let wait = Duration::from_millis(wait_ms);
-        let reached = query::cut_and_wait(&self.live.profiles, &self.live.writer, wait).await;
+        let reached = self.live.folds.cut_and_wait(wait).await;
         json_answer(&serde_json::json!(reached))
     }
 
@@ -193,9 +193,7 @@ impl Public {
         };
         let reached = match body.stale {
             true => None,
-            false => {
-                Some(query::cut_and_wait(&self.live.profiles, &self.live.writer, CUT_WAIT).await)
-            }
+            false => Some(self.live.folds.cut_and_wait(CUT_WAIT).await),
         };
         let request = match query::request(&self.live.desk.lake, &body) {
             Ok(request) => request,

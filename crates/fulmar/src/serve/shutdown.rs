@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fulmar_log::Topic;
+use fulmar_flow::FoldHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, timeout_at};
 
@@ -77,7 +77,12 @@ pub async fn run(
     let agents = finish("agents", agents, doors_end).await;
 
     // Nobody can append any more: what the log holds now is all that there is to store.
-    let (stored, sent) = tokio::join!(stop_writer(live, end), stop_webhooks(live, end));
+    let of_webhooks = async {
+        let sent = stop_webhooks(live, end).await;
+        // What it told last is stored as well.
+        stop_fold(live, &live.folds.deliveries, end).await && sent
+    };
+    let (stored, sent) = tokio::join!(stop_writer(live, end), of_webhooks);
     Addresses::remove(data);
     ops.drain.start();
     let ops = finish("ops", ops, end).await;
@@ -120,21 +125,25 @@ async fn stop_webhooks(live: &Arc<Live>, end: Instant) -> bool {
 
 async fn stop_writer(live: &Arc<Live>, end: Instant) -> bool {
     // The profile fold first: it sends on to what the writer reads.
-    for fold in [&live.profiles, &live.writer] {
-        let stopping = fold.clone();
-        let stopping = tokio::task::spawn_blocking(move || stopping.stop());
-        if timeout_at(end, stopping).await.is_err() {
-            let (fold_name, lag) = (fold.name(), fold.stats().lag);
-            tracing::warn!(fold = fold_name, lag, "stopped before the log's end");
-            for fold in [live.profiles.clone(), live.writer.clone()] {
-                let _ = tokio::task::spawn_blocking(move || fold.stop_now()).await;
-            }
-            return false;
+    stop_fold(live, &live.folds.profiles, end).await
+        && stop_fold(live, &live.folds.writer, end).await
+}
+
+/// Stops a fold at its topic's end; false when it did not get there.
+async fn stop_fold(live: &Arc<Live>, fold: &FoldHandle, end: Instant) -> bool {
+    let stopping = fold.clone();
+    let stopping = tokio::task::spawn_blocking(move || stopping.stop());
+    let (fold_name, lag) = (fold.name(), fold.stats().lag);
+    if timeout_at(end, stopping).await.is_err() {
+        tracing::warn!(fold = fold_name, lag, "stopped before the log's end");
+        for fold in live.folds.all().map(FoldHandle::clone) {
+            let _ = tokio::task::spawn_blocking(move || fold.stop_now()).await;
         }
+        return false;
     }
-    let drained = live.writer.position() == live.journal(Topic::Events).end();
-    if !drained {
-        tracing::warn!(stats = ?live.writer.stats(), "the writer did not reach the log's end");
+    let stats = fold.stats();
+    if stats.lag > 0 {
+        tracing::warn!(?stats, "a fold did not reach the log's end");
     }
-    drained
+    stats.lag == 0
 }

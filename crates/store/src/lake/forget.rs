@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use fulmar_flow::StateBatch;
-use fulmar_log::Topic;
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
@@ -43,12 +42,14 @@ const ORDER: [Table; Table::COUNT] = [
     Table::EventsBots,
     Table::Messages,
     Table::SecurityEvents,
+    Table::DeliveryAttempts,
+    Table::Deliveries,
 ];
 
 /// A profile or a project whose rows from before a position of a topic are not to be seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgotten {
-    /// The topic whose offsets count: `events` or `profiles`.
+    /// The topic whose offsets count: `events`, `profiles` or `deliveries`.
     pub topic: String,
     /// The project.
     pub project: String,
@@ -81,15 +82,7 @@ impl Forgotten {
     /// Whether it is about rows of the table.
     pub fn concerns(&self, table: Table) -> bool {
         let whose = self.profile.is_none() || table.whose().is_some();
-        whose && self.topic == topic_of(table).name() && self.removed_ms.is_none()
-    }
-}
-
-/// The topic that a table's offsets are of.
-fn topic_of(table: Table) -> Topic {
-    match table {
-        Table::Profiles | Table::Groups => Topic::Profiles,
-        _ => Topic::Events,
+        whose && self.topic == table.topic().name() && self.removed_ms.is_none()
     }
 }
 

@@ -5,6 +5,7 @@
 //! at their zero value. A file of a newer version is refused.
 
 pub mod column;
+pub mod deliveries;
 pub mod dictionary;
 pub mod messages;
 pub mod nested;
@@ -26,8 +27,10 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use fulmar_event::Body;
+use fulmar_log::Topic;
 
 pub use column::{ColumnBuffer, EnumName};
+pub use deliveries::{AttemptsBuilder, Beside, DeliveriesBuilder, attempt_row, delivery_row};
 pub use dictionary::{DictionaryBuffer, TextRows};
 pub use messages::{MessageRow, MessagesBuilder};
 pub use nested::Pairs;
@@ -62,6 +65,10 @@ pub enum Table {
     EventsBots,
     /// Parts of recorded sessions.
     SessionReplayChunks,
+    /// Versions of deliveries.
+    Deliveries,
+    /// Attempts of deliveries.
+    DeliveryAttempts,
 }
 
 /// One column of a table.
@@ -104,7 +111,7 @@ pub const LOG_OFFSET: &str = "log_offset";
 
 impl Table {
     /// How many there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 10;
 
     /// Every table, in the order of their names in listings.
     pub const ALL: [Table; Table::COUNT] = [
@@ -116,6 +123,8 @@ impl Table {
         Table::Groups,
         Table::EventsBots,
         Table::SessionReplayChunks,
+        Table::Deliveries,
+        Table::DeliveryAttempts,
     ];
 
     /// The table's name in SQL and on disk.
@@ -129,6 +138,8 @@ impl Table {
             Table::Groups => "groups",
             Table::EventsBots => "events_bots",
             Table::SessionReplayChunks => "session_replay_chunks",
+            Table::Deliveries => "deliveries",
+            Table::DeliveryAttempts => "delivery_attempts",
         }
     }
 
@@ -137,10 +148,19 @@ impl Table {
         Table::ALL.into_iter().find(|table| table.name() == name)
     }
 
+    /// The topic that its rows' offsets are of.
+    pub fn topic(self) -> Topic {
+        match self {
+            Table::Profiles | Table::Groups => Topic::Profiles,
+            Table::Deliveries | Table::DeliveryAttempts => Topic::Deliveries,
+            _ => Topic::Events,
+        }
+    }
+
     /// Whether its rows are versions, of which the last one of an id counts: they
-    /// are made by folds and stand in no ledger.
+    /// are made by folds and stand in no ledger of rows.
     pub fn is_versioned(self) -> bool {
-        matches!(self, Table::Sessions | Table::Profiles | Table::Groups)
+        self == Table::Sessions || self.topic() != Topic::Events
     }
 
     /// The column that says whose a row is, besides its project's: the profile, or the session
@@ -195,6 +215,8 @@ impl Table {
             Table::Groups => GroupsBuilder::columns(),
             Table::EventsBots => BotsBuilder::columns(),
             Table::SessionReplayChunks => ReplayChunksBuilder::columns(),
+            Table::Deliveries => DeliveriesBuilder::columns(),
+            Table::DeliveryAttempts => AttemptsBuilder::columns(),
         }
     }
 
@@ -210,9 +232,10 @@ impl Table {
             Table::SecurityEvents => key("tenant_id", "agent_id", "event_id", "event_time"),
             Table::Messages => key("project_id", "client_id", "event_id", "event_time"),
             Table::Events => key("project_id", "client_id", "event_id", "created_at"),
-            Table::Sessions | Table::Profiles | Table::Groups => {
+            Table::Sessions | Table::Profiles | Table::Groups | Table::Deliveries => {
                 key("project_id", "project_id", "id", "created_at")
             }
+            Table::DeliveryAttempts => key("project_id", "project_id", "id", "started_at"),
             Table::EventsBots => key("project_id", "client_id", "id", "created_at"),
             Table::SessionReplayChunks => key("project_id", "client_id", "id", "started_at"),
         }

@@ -34,6 +34,9 @@ pub enum Unstorable {
     /// What the door looked up can't be read.
     #[error("enrichment: {0}")]
     Enrichment(fulmar_event::Malformed),
+    /// A value without which there is no row.
+    #[error("{0} is missing or unknown")]
+    Missing(&'static str),
 }
 
 /// The row of an authentication event.
@@ -122,6 +125,14 @@ pub fn project_message<'a>(
         log_partition: i32::from(partition),
         log_offset: offset as i64,
     })
+}
+
+/// Checks a time in milliseconds since the epoch.
+pub(crate) fn check_ms(time_ms: i64, field: &'static str) -> Result<(), Unstorable> {
+    match (SECONDS_MIN..=SECONDS_MAX).contains(&time_ms.div_euclid(1_000)) {
+        true => Ok(()),
+        false => Err(Unstorable::Time(field)),
+    }
 }
 
 /// Milliseconds since the epoch, rounded down; the epoch itself when absent.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Int64Type, TimestampMillisecondType, UInt64Type};
+use arrow_array::types::{Float32Type, Int32Type, Int64Type, TimestampMillisecondType, UInt64Type};
 use fulmar_event::{
     AuthenticationDraft, BatchBuilder, BatchRules, Door, Enrichment, Head, MessageDraft,
     ProfileChange, ProfileView, Records, SchemaCheck, Timestamp, TrackView, admit_batch, limits,
@@ -333,7 +333,7 @@ fn shown(column: &dyn Array, row: usize) -> String {
     match column.data_type() {
         DataType::Utf8 => column.as_string::<i32>().value(row).to_owned(),
         DataType::Dictionary(..) => {
-            let codes = column.as_dictionary::<arrow_array::types::Int32Type>();
+            let codes = column.as_dictionary::<Int32Type>();
             texts(codes.values())[codes.keys().value(row) as usize].clone()
         }
         DataType::Map(..) => {
@@ -345,6 +345,7 @@ fn shown(column: &dyn Array, row: usize) -> String {
         }
         DataType::List(_) => texts(&column.as_list::<i32>().value(row)).join(" "),
         DataType::Float32 => column.as_primitive::<Float32Type>().value(row).to_string(),
+        DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
         DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
         DataType::Timestamp(..) => column
             .as_primitive::<TimestampMillisecondType>()

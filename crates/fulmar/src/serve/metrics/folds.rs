@@ -4,16 +4,15 @@ use std::fmt;
 
 use fulmar_flow::{FoldStats, FoldStatus, Ledger};
 use fulmar_log::Topic;
-use fulmar_store::profile_writer::PROFILES;
-use fulmar_store::writer::WRITER;
 
 use super::family::{Family, Labels, label};
+use crate::folds::FOLDS;
 use crate::serve::live::Live;
 
 /// The ledger of I8: one gauge per term, since the terms are committed state and not rates.
 pub fn ledger(live: &Live) -> Result<Vec<Family>, fmt::Error> {
     let mut rows = Vec::new();
-    for (topic, fold) in [(Topic::Events, WRITER), (Topic::Profiles, PROFILES)] {
+    for (topic, fold) in FOLDS {
         let end = live.journal(topic).end();
         let ledger = Ledger::read(&live.state, fold, end).map_err(|_| fmt::Error)?;
         let mut term = |name: &str, reason: Option<&String>, count: u64| {
@@ -39,7 +38,7 @@ pub fn ledger(live: &Live) -> Result<Vec<Family>, fmt::Error> {
 
 /// Figures of the folds, and of the stages around them.
 pub fn families(live: &Live) -> Vec<Family> {
-    let folds = [live.writer.stats(), live.profiles.stats()];
+    let folds = live.folds.all().map(|fold| fold.stats());
     let each = |value: fn(&FoldStats) -> u64| -> Vec<(Labels, f64)> {
         let row = |stats: &FoldStats| (label("fold", stats.name), value(stats) as f64);
         folds.iter().map(row).collect()
