@@ -67,7 +67,7 @@ pub struct WriterParts {
 /// What sends webhooks, and what their settings are checked and sealed with.
 pub struct WebhookParts {
     /// The running sender.
-    pub sender: SenderHandle,
+    pub sender: Arc<SenderHandle>,
     /// Seals secrets.
     pub keyring: Arc<Keyring>,
     /// Which addresses may be reached.
@@ -289,7 +289,7 @@ impl Node {
             },
         })?;
         Ok(WebhookParts {
-            sender,
+            sender: Arc::new(sender),
             keyring,
             guard,
         })

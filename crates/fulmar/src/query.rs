@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fulmar_gateway::http::Answer;
+use fulmar_gateway::problem::problem;
 use fulmar_store::query::{
     QueryError, QueryFormat, QueryLimits, QueryRequest, QueryRunner, QueryTable, QueryView,
 };
 use fulmar_store::{Lake, Table};
+use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -101,4 +104,16 @@ pub fn request(lake: &Lake, body: &QueryBody) -> Result<QueryRequest, QueryError
         project: body.project.clone(),
         held: Box::new(snapshot),
     })
+}
+
+/// A query that cannot be answered, as problem details.
+pub fn refusal(error: &QueryError) -> Answer {
+    let status = match error {
+        QueryError::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
+        QueryError::NoProgram { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        QueryError::Refused(_) | QueryError::Sql(_) => StatusCode::BAD_REQUEST,
+        QueryError::Memory(_) | QueryError::Time(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        QueryError::Program(_) | QueryError::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    problem(status, error.code(), &error.to_string())
 }

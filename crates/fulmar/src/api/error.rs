@@ -3,7 +3,10 @@
 use fulmar_gateway::http::Answer;
 use fulmar_gateway::problem::{problem, problem_of_field};
 use fulmar_registry::RegistryError;
+use fulmar_store::query::QueryError;
 use hyper::StatusCode;
+
+use crate::query;
 
 /// Why a call was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +36,12 @@ pub enum ApiError {
     /// Part of the interface that is not there.
     #[error("{0}")]
     NotBuilt(&'static str),
+    /// Not now.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The tables can't be read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// A defect.
     #[error("{0}")]
     Failed(String),
@@ -68,7 +77,8 @@ impl ApiError {
                 problem_of_field(StatusCode::UNPROCESSABLE_ENTITY, "invalid", field, rule)
             }
             Self::NotBuilt(_) => problem(StatusCode::NOT_IMPLEMENTED, "not_built", &told),
-            Self::Registry(RegistryError::Log(_)) => {
+            Self::Query(error) => query::refusal(error),
+            Self::Unavailable(_) | Self::Registry(RegistryError::Log(_)) => {
                 problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &told)
             }
             Self::Failed(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", &told),

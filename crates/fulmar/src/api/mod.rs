@@ -4,13 +4,18 @@
 //! `Fulmar-Project` names. Nothing of another project is seen or told apart from what is not there.
 
 mod consumers;
+mod deliveries;
+mod delivery_filter;
 mod error;
 mod event_types;
+mod events;
 pub mod openapi;
 mod paging;
+pub mod reading;
 mod route;
 mod schema_change;
 mod subscriptions;
+mod undecided;
 mod webhook_fields;
 mod webhooks;
 
@@ -27,6 +32,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use error::ApiError;
+use reading::Reading;
 use route::{Route, match_path, routes};
 
 /// The header by which an operator names a project.
@@ -52,6 +58,8 @@ pub struct Api {
     pub keyring: Arc<Keyring>,
     /// Which addresses may be reached.
     pub guard: Guard,
+    /// Reads what became of events.
+    pub reading: Arc<Reading>,
 }
 
 /// A call, its key admitted.
@@ -73,7 +81,7 @@ pub struct Call {
 /// What a call is answered with.
 pub struct Reply {
     status: StatusCode,
-    body: Option<Value>,
+    body: String,
 }
 
 impl Reply {
@@ -91,16 +99,13 @@ impl Reply {
     pub fn nothing() -> Self {
         Self {
             status: StatusCode::NO_CONTENT,
-            body: None,
+            body: String::new(),
         }
     }
 
     fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
-        let body = serde_json::to_value(body).map_err(|e| ApiError::Failed(e.to_string()))?;
-        Ok(Self {
-            status,
-            body: Some(body),
-        })
+        let body = serde_json::to_string(body).map_err(|e| ApiError::Failed(e.to_string()))?;
+        Ok(Self { status, body })
     }
 }
 
@@ -170,10 +175,7 @@ pub fn answer_call(
 ) -> Answer {
     let answered = dispatch(api, grant, (method, path, query), headers, body);
     let mut response = match answered {
-        Ok(reply) => {
-            let body = reply.body.map_or_else(String::new, |body| body.to_string());
-            no_store(answer(reply.status, "application/json", body))
-        }
+        Ok(reply) => no_store(answer(reply.status, "application/json", reply.body)),
         Err(error) => error.answer(),
     };
     let revision = api.registry.current().revision;

@@ -6,7 +6,7 @@ use fulmar_gateway::http::percent_decoded;
 use hyper::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{Call, Reply, consumers, event_types, subscriptions, webhooks};
+use super::{Call, Reply, consumers, deliveries, event_types, events, subscriptions, webhooks};
 use crate::api::error::ApiError;
 
 /// Makes the schema of a body.
@@ -95,6 +95,8 @@ pub fn routes() -> Vec<Route> {
     subscriptions::routes(&mut routes);
     event_types::routes(&mut routes);
     consumers::routes(&mut routes);
+    events::routes(&mut routes);
+    deliveries::routes(&mut routes);
     routes
 }
 

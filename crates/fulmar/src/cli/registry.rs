@@ -137,7 +137,7 @@ enum KeysCommand {
         #[arg(long, default_value = DEFAULT_PROJECT)]
         project: String,
         /// What the key may do; may be given twice.
-        #[arg(long, value_name = "ingest|admin", default_value = "ingest")]
+        #[arg(long, value_name = "ingest|webhooks|admin", default_value = "ingest")]
         scope: Vec<Scope>,
         /// File to write the key to; default CLIENT.key in the data folder's keys/.
         #[arg(long, value_name = "FILE")]

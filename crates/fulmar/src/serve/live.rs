@@ -13,11 +13,11 @@ use fulmar_gateway::track::Salts;
 use fulmar_log::{Journal, Topic, disk};
 use fulmar_registry::Registry;
 use fulmar_sessions::LiveView;
-use fulmar_store::query::QueryRunner;
 
 use super::logs::LevelSwitch;
 use crate::admin::Desk;
 use crate::api::Api;
+use crate::api::reading::Reading;
 use crate::config::Config;
 use crate::folds::Folds;
 use crate::node::WebhookParts;
@@ -47,8 +47,8 @@ pub struct Live {
     pub salts: Arc<Salts>,
     /// Where addresses are, for the SDK door.
     pub geo: Arc<Geo>,
-    /// Runs queries, or why none can run.
-    pub runner: Result<QueryRunner, String>,
+    /// Reads the tables.
+    pub reading: Arc<Reading>,
     /// Changes the log level.
     pub level: LevelSwitch,
     /// Whether the operations listener may hold the writer back.
@@ -99,6 +99,7 @@ impl Live {
             registry: Arc::clone(self.registry()),
             keyring: Arc::clone(&self.webhooks.keyring),
             guard: self.webhooks.guard.clone(),
+            reading: Arc::clone(&self.reading),
         }
     }
 

@@ -26,15 +26,18 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use fulmar_enrich::Geo;
-use fulmar_log::{FolderLock, LogError, lock_folder};
+use fulmar_log::{FolderLock, LogError, Topic, lock_folder};
+use fulmar_webhooks::sender::SenderHandle;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::addresses::{Addresses, holder, reachable};
 use crate::admin::now_ms;
+use crate::api::reading::Reading;
 use crate::cli::ConfigSource;
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Exit, Failure, Outcome};
+use crate::folds::Folds;
 use crate::keys;
 use crate::node::Node;
 use crate::pki::Pki;
@@ -141,7 +144,7 @@ impl ServeArgs {
         let live = Arc::new(Live {
             config: node.config.clone(),
             folder: data.root().to_path_buf(),
-            runner: query::runner(data.root(), &node.config).map_err(|e| e.to_string()),
+            reading: Arc::new(reading(&node, &writer.folds, &webhooks.sender)),
             desk: node.desk(writer.folds.all().map(Clone::clone).to_vec()),
             state: Arc::clone(&node.state),
             folds: writer.folds,
@@ -170,6 +173,18 @@ impl ServeArgs {
         }
         tracing::info!("stopped");
         Ok(Exit::Done)
+    }
+}
+
+/// What rows are read with.
+fn reading(node: &Node, folds: &Folds, sender: &Arc<SenderHandle>) -> Reading {
+    Reading {
+        lake: node.lake.clone(),
+        runner: query::runner(node.data.root(), &node.config).map_err(|e| e.to_string()),
+        folds: folds.clone(),
+        sender: Arc::clone(sender),
+        state: Arc::clone(&node.state),
+        events: node.log.journal(Topic::Events),
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::auth::{admit, problem};
 use super::live::Live;
-use super::stream::{self, of_query};
+use super::stream;
 use crate::admin::{AdminError, now_ms};
 use crate::api;
 use crate::client::{BEHIND_HEADER, VERSION_HEADER};
@@ -185,7 +185,7 @@ impl Public {
                 return problem(StatusCode::BAD_REQUEST, "malformed", &error.to_string());
             }
         };
-        let runner = match &self.live.runner {
+        let runner = match &self.live.reading.runner {
             Ok(runner) => runner,
             Err(why) => {
                 return problem(StatusCode::SERVICE_UNAVAILABLE, "query_unavailable", why);
@@ -197,7 +197,7 @@ impl Public {
         };
         let request = match query::request(&self.live.desk.lake, &body) {
             Ok(request) => request,
-            Err(error) => return of_query(&error),
+            Err(error) => return query::refusal(&error),
         };
         let content_type = request.format.content_type();
         match runner.start(request).await {
@@ -209,7 +209,7 @@ impl Public {
                 }
                 answer
             }
-            Err(error) => of_query(&error),
+            Err(error) => query::refusal(&error),
         }
     }
 

@@ -4,11 +4,11 @@ use std::io;
 
 use bytes::Bytes;
 use fulmar_gateway::http::{Answer, AnswerBody, answer as whole};
-use fulmar_store::query::{Answer as Rows, QueryError};
+use fulmar_store::query::Answer as Rows;
 use hyper::StatusCode;
 use tokio::sync::mpsc;
 
-use super::auth::problem;
+use crate::query;
 
 /// Pieces that wait for a slow client, 64 KiB each.
 const PIECES_WAITING_MAX: usize = 4;
@@ -19,7 +19,7 @@ pub async fn answer(content_type: &'static str, mut rows: Rows) -> Answer {
     let first = match rows.next_piece().await {
         Ok(Some(piece)) => piece,
         Ok(None) => return whole(StatusCode::OK, content_type, Bytes::new()),
-        Err(error) => return of_query(&error),
+        Err(error) => return query::refusal(&error),
     };
     let (sender, receiver) = mpsc::channel(PIECES_WAITING_MAX);
     tokio::spawn(async move {
@@ -40,16 +40,4 @@ pub async fn answer(content_type: &'static str, mut rows: Rows) -> Answer {
     let mut response = whole(StatusCode::OK, content_type, Bytes::new());
     *response.body_mut() = AnswerBody::Streamed(receiver);
     response
-}
-
-/// A query that cannot be answered, as problem details.
-pub fn of_query(error: &QueryError) -> Answer {
-    let status = match error {
-        QueryError::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
-        QueryError::NoProgram { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        QueryError::Refused(_) | QueryError::Sql(_) => StatusCode::BAD_REQUEST,
-        QueryError::Memory(_) | QueryError::Time(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        QueryError::Program(_) | QueryError::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    problem(status, error.code(), &error.to_string())
 }

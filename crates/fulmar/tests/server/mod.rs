@@ -2,6 +2,9 @@
 
 #![allow(dead_code)]
 
+pub mod caller;
+pub mod receiver;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt as _;

@@ -164,6 +164,10 @@ impl Share {
     pub fn begin_checkpoint(&mut self) {
         self.last_checkpoint = Instant::now();
         if self.fan_out.is_idle {
+            self.show(Head {
+                position: self.fan_out.position,
+                ..self.pending.head
+            });
             answer(&mut self.asked);
             return;
         }

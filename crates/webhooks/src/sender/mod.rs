@@ -17,6 +17,7 @@ mod receiver;
 mod recover;
 mod share;
 mod stats;
+mod undecided;
 pub mod verdict;
 
 use std::path::PathBuf;
@@ -30,7 +31,9 @@ use fulmar_registry::{Registry, RegistryError};
 use tokio::sync::{mpsc, oneshot};
 
 pub use checkpoint::committed_ends;
+pub use delivery::{DeliveryId, Parked};
 pub use stats::{Counts, SenderStats};
+pub use undecided::each_undecided;
 
 use crate::guard::Guard;
 use crate::seal::Keyring;
@@ -39,6 +42,9 @@ use crate::seal::Keyring;
 pub const WEBHOOKS: &str = "webhooks";
 /// Keyspace of its index of repeats.
 const REPEATS: &str = "repeats-webhooks";
+
+/// How often it is looked whether events are read: matching takes microseconds, a checkpoint more.
+const READING_PAUSE: Duration = Duration::from_millis(5);
 
 /// What a sender works with.
 pub struct SenderParts {
@@ -155,6 +161,21 @@ impl SenderHandle {
     pub async fn checkpoint(&self) -> bool {
         let (done, wait) = oneshot::channel();
         self.commands.send(Command::Checkpoint(done)).is_ok() && wait.await.is_ok()
+    }
+
+    /// Waits until all that is undecided of the events before `end` is in committed state; false
+    /// when that takes longer than `wait`, or the sender has ended.
+    pub async fn settled(&self, end: u64, wait: Duration) -> bool {
+        let all_read = async {
+            while self.checkpoint().await {
+                if self.stats().position >= end {
+                    return true;
+                }
+                tokio::time::sleep(READING_PAUSE).await;
+            }
+            false
+        };
+        tokio::time::timeout(wait, all_read).await.unwrap_or(false)
     }
 
     /// Stops: what is in flight may end, what is not decided is committed. Blocks.

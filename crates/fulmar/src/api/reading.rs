@@ -1,0 +1,97 @@
+//! Rows for answers: SQL over the tables, after everything durable is in them (D6).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_flow::State;
+use fulmar_log::Journal;
+use fulmar_store::Lake;
+use fulmar_store::query::QueryRunner;
+use fulmar_webhooks::sender::SenderHandle;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
+
+use super::ApiError;
+use crate::folds::{CUT_WAIT, Folds};
+use crate::query::{self, QueryBody};
+
+/// How long a list of deliveries waits until the sender has read what is durable.
+const SENDER_WAIT: Duration = Duration::from_secs(5);
+
+/// What rows are read with.
+pub struct Reading {
+    /// The tables.
+    pub lake: Lake,
+    /// Runs SQL, or why none can run.
+    pub runner: Result<QueryRunner, String>,
+    /// What fills the tables.
+    pub folds: Folds,
+    /// What sends deliveries.
+    pub sender: Arc<SenderHandle>,
+    /// Where it keeps those that are not decided.
+    pub state: Arc<State>,
+    /// Their events.
+    pub events: Arc<Journal>,
+}
+
+impl Reading {
+    /// The rows of a statement, of one project, with all that was durable at the call. Blocks.
+    pub fn rows<T: DeserializeOwned>(
+        &self,
+        project: &str,
+        sql: String,
+    ) -> Result<Vec<T>, ApiError> {
+        let runner = self.runner.as_ref().map_err(|why| {
+            let told = format!("no query can run: {why}");
+            ApiError::Unavailable(told)
+        })?;
+        let body = QueryBody {
+            sql,
+            format: "json".to_owned(),
+            stale: true,
+            project: Some(project.to_owned()),
+        };
+        let answer = async {
+            self.folds.cut_and_wait(CUT_WAIT).await;
+            let request = query::request(&self.lake, &body)?;
+            let mut rows = runner.start(request).await?;
+            let mut text = Vec::new();
+            while let Some(piece) = rows.next_piece().await? {
+                text.extend_from_slice(&piece);
+            }
+            Ok::<_, ApiError>(text)
+        };
+        let text = Handle::current().block_on(answer)?;
+        let failed = |error: serde_json::Error| ApiError::Failed(error.to_string());
+        serde_json::from_slice(&text).map_err(failed)
+    }
+
+    /// Waits until what is undecided of the events that are durable now is in committed state.
+    /// False when the sender is further behind than that. Blocks.
+    pub fn settle(&self) -> bool {
+        let settled = self.sender.settled(self.events.end(), SENDER_WAIT);
+        Handle::current().block_on(settled)
+    }
+}
+
+/// A text in SQL.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// A moment in SQL.
+pub fn moment(ms: i64) -> String {
+    format!("make_timestamptz({ms} * 1000)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_stays_one_text() {
+        assert_eq!(quoted("it's"), "'it''s'");
+        assert_eq!(quoted("'; drop table x --"), "'''; drop table x --'");
+        assert_eq!(quoted("\\'"), "'\\'''");
+    }
+}
