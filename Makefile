@@ -14,7 +14,7 @@ DATA := $(or $(FULMAR_DATA),./fulmar-data)
 SELECT := --workspace --locked
 # The tests that need the fault hooks compiled in; only our own crates are built for them.
 FAULTS := --features fulmar/faults,fulmar-flow/faults,fulmar-store/faults \
-    --test crash --test crash_points --test kill --test slow_disk
+    --test crash --test crash_points --test crash_webhooks --test kill --test slow_disk
 
 .PHONY: build run test bench openapi torture fmt fmt-check lint clean libduckdb help
 

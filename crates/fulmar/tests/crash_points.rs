@@ -5,6 +5,7 @@
 
 mod server;
 
+use server::deaths::{at_each, counted, deadly, exchange};
 use server::{Folder, Server, died, sshd_lines};
 
 /// Lines sent in each run: several blocks with the small limits below.
@@ -53,21 +54,6 @@ fn calls() -> u64 {
     counted(&count)
 }
 
-/// The calls that a server counted into its file.
-fn counted(file: &str) -> u64 {
-    let text = std::fs::read_to_string(file).unwrap();
-    text.trim().parse().unwrap()
-}
-
-/// What makes a server die at a call, without what it had not synced if power is lost.
-fn deadly(at: &str, power_loss: bool) -> Vec<(&'static str, &str)> {
-    let mut variables = vec![("FULMAR_FAULT_KILL_AT", at)];
-    if power_loss {
-        variables.push(("FULMAR_FAULT_POWER_LOSS", at));
-    }
-    variables
-}
-
 /// Kills the server at one call; then a sound one goes on, and everything must be there once.
 fn die_at(call: u64, power_loss: bool) {
     let folder = Folder::new();
@@ -102,21 +88,6 @@ fn die_at(call: u64, power_loss: bool) {
         "call {call}, power loss {power_loss}: {report}"
     );
     assert_eq!(second.stop().code(), Some(0), "call {call}");
-}
-
-/// Dies at a seeded sample of the calls, or at each; every other time power is lost as well.
-fn at_each(calls: u64, die: impl Fn(u64, bool)) {
-    assert!(calls > 50, "the hooks are compiled in: {calls}");
-    let all = std::env::var("FULMAR_TORTURE").is_ok_and(|all| all == "all");
-    let seed: u64 = std::env::var("FULMAR_KILL_SEED")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or_else(|| u64::from(std::process::id()));
-    println!("FULMAR_KILL_SEED={seed}, {calls} calls");
-    let step = if all { 1 } else { (calls / 10).max(1) };
-    for call in (1 + seed % step..=calls).step_by(usize::try_from(step).unwrap()) {
-        die(call, call % 2 == 0);
-    }
 }
 
 #[test]
@@ -163,22 +134,6 @@ fn requests(start_ms: i64) -> Vec<(&'static str, String)> {
         requests.push(("node", format!("[{}]", of_servers.join(","))));
     }
     requests
-}
-
-/// Sends a request with header lines of its own, each ended; the status and all of the answer, or
-/// none when the server is not there to give it.
-fn exchange(address: &str, path: &str, headers: &str, body: &str) -> Option<(u16, String)> {
-    use std::io::{Read as _, Write as _};
-    let mut stream = std::net::TcpStream::connect(address).ok()?;
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nhost: x\r\n{headers}content-length: {}\r\n\
-         connection: close\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    Some((answer.get(9..12)?.parse().ok()?, answer))
 }
 
 /// Sends a batch of items; the status of the answer.

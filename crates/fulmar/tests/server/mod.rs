@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod caller;
+pub mod deaths;
 pub mod receiver;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

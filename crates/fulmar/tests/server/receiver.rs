@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -30,6 +31,7 @@ type Answers = Arc<Mutex<dyn FnMut(&Got) -> u16 + Send>>;
 pub struct Hooks {
     address: SocketAddr,
     got: Receiver<Got>,
+    count: Arc<AtomicUsize>,
 }
 
 impl Hooks {
@@ -38,13 +40,20 @@ impl Hooks {
         let address = listener.local_addr().unwrap();
         let answer: Answers = Arc::new(Mutex::new(answer));
         let (tell, got) = channel();
+        let count = Arc::new(AtomicUsize::new(0));
+        let counting = Arc::clone(&count);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (answer, tell) = (Arc::clone(&answer), tell.clone());
-                std::thread::spawn(move || serve(&stream.unwrap(), &answer, &tell));
+                let counting = Arc::clone(&counting);
+                std::thread::spawn(move || serve(&stream.unwrap(), &answer, &tell, &counting));
             }
         });
-        Self { address, got }
+        Self {
+            address,
+            got,
+            count,
+        }
     }
 
     pub fn url(&self) -> String {
@@ -58,13 +67,18 @@ impl Hooks {
             .expect("nothing was received")
     }
 
-    /// All that has come by now.
+    /// How many have come.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// All that has come by now and was not looked at.
     pub fn so_far(&self) -> Vec<Got> {
         self.got.try_iter().collect()
     }
 }
 
-fn serve(stream: &TcpStream, answer: &Answers, tell: &Sender<Got>) {
+fn serve(stream: &TcpStream, answer: &Answers, tell: &Sender<Got>, count: &AtomicUsize) {
     let mut reader = BufReader::new(stream);
     while let Some((headers, body)) = read_request(&mut reader) {
         let mut got = Got {
@@ -75,6 +89,7 @@ fn serve(stream: &TcpStream, answer: &Answers, tell: &Sender<Got>) {
         got.status = (answer.lock().unwrap())(&got);
         let status = got.status;
         let _ = tell.send(got);
+        count.fetch_add(1, Ordering::SeqCst);
         let head = format!("HTTP/1.1 {status} X\r\ncontent-length: 4\r\n\r\nsaid");
         if reader.get_mut().write_all(head.as_bytes()).is_err() {
             return;
