@@ -42,6 +42,7 @@ bench: build ## Measures each path, beside its control or the limit of the machi
 	./fulmar bench ingest
 	./fulmar bench track
 	./fulmar bench replay
+	./fulmar bench webhooks --saturate --webhooks 300 --payload 1
 
 openapi: ## Writes docs/openapi.json anew, from the routes.
 	FULMAR_WRITE_OPENAPI=1 $(CARGO) test $(SELECT) --bin fulmar openapi

@@ -1,5 +1,5 @@
-//! One SDK's connection: HTTP/1.1 in as few system calls as it takes, so that the generator leaves
-//! the processor to what is measured.
+//! One client's connection: HTTP/1.1 in as few system calls as it takes, so that the generator
+//! leaves the processor to what is measured.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
@@ -24,11 +24,24 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// `POST /track` below `url` (`http://host:port`, perhaps with a path), of a client.
+    /// `POST /track` below `url`, of a client of SDKs.
+    ///
+    /// # Errors
+    /// As [`Endpoint::of`].
+    pub fn of_sdk(url: &str, client: &str, secret: &str) -> Result<Endpoint, BenchError> {
+        let headers = format!(
+            "user-agent: {USER_AGENT}\r\nopenpanel-client-id: {client}\r\n\
+             openpanel-client-secret: {secret}\r\nopenpanel-sdk-name: bench\r\n"
+        );
+        Endpoint::of(url, "/track", &headers)
+    }
+
+    /// `POST` to a path below `url` (`http://host:port`, perhaps with a path), with header lines,
+    /// each ended.
     ///
     /// # Errors
     /// When the address can't be found; https is not spoken.
-    pub fn new(url: &str, client: &str, secret: &str) -> Result<Endpoint, BenchError> {
+    pub fn of(url: &str, below: &str, headers: &str) -> Result<Endpoint, BenchError> {
         let bad = || BenchError::Usage(format!("takes http://HOST:PORT, not {url}"));
         let rest = url.strip_prefix("http://").ok_or_else(bad)?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -40,9 +53,8 @@ impl Endpoint {
         let path = path.trim_end_matches('/');
         let slash = if path.is_empty() { "" } else { "/" };
         let head = format!(
-            "POST {slash}{path}/track HTTP/1.1\r\nhost: {host}\r\nuser-agent: {USER_AGENT}\r\n\
-             openpanel-client-id: {client}\r\nopenpanel-client-secret: {secret}\r\n\
-             openpanel-sdk-name: bench\r\ncontent-type: application/json\r\ncontent-length: "
+            "POST {slash}{path}{below} HTTP/1.1\r\nhost: {host}\r\n{headers}\
+             content-type: application/json\r\ncontent-length: "
         );
         Ok(Endpoint { address, head })
     }
@@ -129,14 +141,14 @@ mod tests {
 
     #[test]
     fn a_url_may_have_a_path() {
-        let endpoint = Endpoint::new("http://127.0.0.1:80/api/", "c", "s").unwrap();
+        let endpoint = Endpoint::of_sdk("http://127.0.0.1:80/api/", "c", "s").unwrap();
         assert!(
             endpoint
                 .head
                 .starts_with("POST /api/track HTTP/1.1\r\nhost: 127.0.0.1:80\r\n")
         );
-        let endpoint = Endpoint::new("http://127.0.0.1:80", "c", "s").unwrap();
+        let endpoint = Endpoint::of_sdk("http://127.0.0.1:80", "c", "s").unwrap();
         assert!(endpoint.head.starts_with("POST /track "));
-        assert!(Endpoint::new("https://127.0.0.1:80", "c", "s").is_err());
+        assert!(Endpoint::of_sdk("https://127.0.0.1:80", "c", "s").is_err());
     }
 }

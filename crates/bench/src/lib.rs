@@ -3,6 +3,7 @@
 pub mod allocation;
 mod error;
 pub mod hotpath;
+mod http;
 pub mod ingest;
 mod latency;
 pub mod null_server;
@@ -10,6 +11,7 @@ pub mod replay;
 pub mod report;
 mod server;
 pub mod track;
+pub mod webhooks;
 
 pub use error::BenchError;
 

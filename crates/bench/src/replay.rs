@@ -12,6 +12,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::BenchError;
+use crate::http::Endpoint;
 use crate::ingest::Failure;
 use crate::report::{Bound, Ledger, Metric, Report, Spread};
 use crate::server::child::{self, ChildServer};
@@ -19,7 +20,6 @@ use crate::server::folder::Folder;
 use crate::server::ops::Ops;
 use crate::server::watch::drain_all;
 use crate::track::Skew;
-use crate::track::http::Endpoint;
 use crate::track::load::{Generators, drive};
 use crate::track::phase::{make_client, serve_args};
 use crate::track::reconcile::{Reconciled, reconcile};
@@ -141,7 +141,7 @@ fn fill(options: &ReplayOptions, dir: &Path, workload: &Arc<Workload>) -> Result
     let server = ChildServer::start(&options.executable, &serve_args(dir, 1))?;
     let (client, secret) = make_client(&options.executable, dir)?;
     let address = server.addresses.get("public").map_or("", String::as_str);
-    let endpoint = Endpoint::new(&format!("http://{address}"), &client, &secret)?;
+    let endpoint = Endpoint::of_sdk(&format!("http://{address}"), &client, &secret)?;
     let outcome = drive(workload, FILLING, &endpoint)?;
     if !outcome.unsure.is_empty() {
         let why = outcome.first_error.unwrap_or_default();

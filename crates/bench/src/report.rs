@@ -38,6 +38,8 @@ pub struct Report {
     pub ledger: Option<Ledger>,
     /// The stage that sets the pace.
     pub pace: Option<Pace>,
+    /// The last round in the shape of Sparrow's tool; null in other benches.
+    pub sparrow: Value,
     /// The first error seen.
     pub first_error: Option<String>,
     /// `ok`, or what failed.
@@ -61,6 +63,7 @@ impl Report {
             allocations_per_event: None,
             ledger: None,
             pace: None,
+            sparrow: Value::Null,
             first_error: None,
             verdict: "ok".to_owned(),
         }

@@ -6,7 +6,6 @@
 //! that it left. Each is a child process in a folder of its own (M1). With a target there is one
 //! measurement, and what needs the server's inside is null.
 
-pub(crate) mod http;
 pub(crate) mod load;
 mod measured;
 pub(crate) mod phase;

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     // Whatever this program makes is its owner's alone, also inside of a folder that others may
     // enter, and also what libraries make.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(cli::bench::with_long_flags(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers, on standard output; the rest is wrong usage.

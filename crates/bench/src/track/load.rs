@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::http::{Connection, Endpoint};
 use super::workload::Workload;
 use crate::BenchError;
+use crate::http::{Connection, Endpoint};
 
 /// The longest latency that the histograms tell apart, in us.
 const LATENCY_US_MAX: u64 = 120_000_000;

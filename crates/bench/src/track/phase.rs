@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::http::Endpoint;
 use super::load::{Outcome, drive};
 use super::measured::{FoldAlone, Measured};
 use super::reconcile::{Reconciled, reconcile};
@@ -13,6 +12,7 @@ use super::stages::{Span, pace, stages};
 use super::workload::Workload;
 use super::{TrackOptions, TrackTarget};
 use crate::BenchError;
+use crate::http::Endpoint;
 use crate::server::child::{self, ChildServer};
 use crate::server::folder::Folder;
 use crate::server::ops::{Ops, Samples, value};
@@ -79,7 +79,7 @@ impl<'a> Bench<'a> {
         args.push(self.options.batch.to_string().into());
         args.extend(["--data".into(), folder.path.clone().into_os_string()]);
         let server = ChildServer::start(&self.options.executable, &args)?;
-        let endpoint = Endpoint::new(&public_url(&server), "null", "null")?;
+        let endpoint = Endpoint::of_sdk(&public_url(&server), "null", "null")?;
         let (outcome, measured) = self.drive("limit", &self.workload(round), &endpoint, &server)?;
         drop(outcome);
         server.stop()?;
@@ -96,7 +96,7 @@ impl<'a> Bench<'a> {
         let server = ChildServer::start(&self.options.executable, &args)?;
         let start_seconds = began.elapsed().as_secs_f64();
         let (client, secret) = make_client(&self.options.executable, &folder.path)?;
-        let endpoint = Endpoint::new(&public_url(&server), &client, &secret)?;
+        let endpoint = Endpoint::of_sdk(&public_url(&server), &client, &secret)?;
         let workload = self.workload(round);
         let ops = Ops::at(server.addresses.get("ops").map_or("", String::as_str));
         let before = ops.scrape()?;
@@ -128,7 +128,7 @@ impl<'a> Bench<'a> {
     /// The load against a server that is not ours.
     pub fn target(&self, target: &TrackTarget, round: u32) -> Result<Measured, BenchError> {
         self.say(round, "target");
-        let endpoint = Endpoint::new(&target.url, &target.client, &target.secret)?;
+        let endpoint = Endpoint::of_sdk(&target.url, &target.client, &target.secret)?;
         let cpu_ns = child::own_cpu_ns();
         let outcome = drive(&self.workload(round), self.options.generators(), &endpoint)?;
         Ok(Measured::of(

@@ -1,7 +1,9 @@
 //! `fulmar bench`: load, limit and reconciliation in one result.
 
 mod track;
+mod webhooks;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +30,7 @@ enum Bench {
     Ingest(Box<IngestArgs>),
     Track(Box<track::TrackArgs>),
     Replay(Box<track::ReplayArgs>),
+    Webhooks(Box<webhooks::WebhooksArgs>),
     #[command(hide = true)]
     NullServer(NullServerArgs),
 }
@@ -159,6 +162,7 @@ impl BenchArgs {
             Bench::Ingest(args) => args.run(),
             Bench::Track(args) => args.run(),
             Bench::Replay(args) => args.run(),
+            Bench::Webhooks(args) => args.run(),
             Bench::NullServer(args) => args.run(),
         }
     }
@@ -273,6 +277,23 @@ impl JsonArg {
     }
 }
 
+/// The arguments, of which those of `bench webhooks` may have one dash, as Sparrow's tool has them.
+pub fn with_long_flags(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    if args.get(1).is_some_and(|arg| arg == "bench")
+        && args.get(2).is_some_and(|arg| arg == "webhooks")
+    {
+        for arg in &mut args[3..] {
+            let text = arg.to_str().unwrap_or_default();
+            let is_word = |text: &str| text.len() > 1 && text.starts_with(char::is_alphabetic);
+            if text.strip_prefix('-').is_some_and(is_word) {
+                *arg = format!("-{text}").into();
+            }
+        }
+    }
+    args
+}
+
 /// The medians and ranges, one metric a line.
 fn words(report: &Report) -> String {
     let mut lines = Vec::new();
@@ -293,6 +314,9 @@ fn words(report: &Report) -> String {
     }
     if let Some(fraction) = report.fraction_of_limit {
         lines.push(format!("{:<36} {fraction:>12.3}", "fraction_of_limit"));
+    }
+    if let Some(limit) = report.limit["requests_per_second"]["median"].as_f64() {
+        lines.push(format!("{:<36} {limit:>12.1}", "limit.requests_per_second"));
     }
     if let Some(limit) = report.limit["events_per_second"]["median"].as_f64() {
         lines.push(format!("{:<36} {limit:>12.1}", "limit.events_per_second"));

@@ -1,7 +1,7 @@
 //! The command line: one tree, one file per family of commands.
 
 mod backup;
-mod bench;
+pub mod bench;
 mod clients;
 mod completions;
 mod config;

@@ -24,9 +24,9 @@ use crate::guard::Guard;
 const IDLE_MAX: Duration = Duration::from_secs(30);
 /// How long a connection is used: after it, the name is asked again.
 const AGE_MAX: Duration = Duration::from_secs(300);
-/// Idle connections kept in all, and to one receiver.
-const IDLE_CONNECTIONS_MAX: usize = 4_096;
-const IDLE_PER_TARGET_MAX: usize = 512;
+/// Idle connections kept in all: more than exchanges at once, so that many webhooks of one receiver
+/// do not close each other's.
+const IDLE_CONNECTIONS_MAX: usize = 8_192;
 /// Bytes of an answer's head, and headers in it.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 100;
@@ -176,7 +176,8 @@ impl Pool {
                 return Ok((connection, true));
             }
         }
-        let connection = self.open(target, phase).await?;
+        // On the heap, since it is seldom and its state is kilobytes: each exchange would carry it.
+        let connection = Box::pin(self.open(target, phase)).await?;
         Ok((connection, false))
     }
 
@@ -213,7 +214,6 @@ impl Pool {
             idle.insert(target.clone(), Vec::new());
         }
         if let Some(kept) = idle.get_mut(target)
-            && kept.len() < IDLE_PER_TARGET_MAX
             && self.kept.get() < IDLE_CONNECTIONS_MAX
         {
             let since = Instant::now();

@@ -64,8 +64,9 @@ impl Share {
 
     /// Sends in turns until nothing may go any more.
     pub fn dispatch(&mut self, now_ms: i64) {
-        let in_flight_max = self.parts.config.in_flight_max;
-        while self.in_flight < in_flight_max && !self.outcomes.is_full() {
+        let most = self.parts.config.in_flight_max;
+        let window = self.window.size(self.in_flight, most);
+        while self.in_flight < window && !self.outcomes.is_full() {
             let Some(index) = self.ring.pop() else {
                 return;
             };
@@ -158,6 +159,9 @@ impl Share {
         let index = delivery.lane;
         self.in_flight -= 1;
         self.lanes[index].in_flight -= 1;
+        let now_ms = now_ms();
+        self.rate.add(now_ms);
+        self.lanes[index].rate.add(now_ms);
         let webhook = match &*receiver {
             Ok(receiver) => Some(&receiver.webhook),
             Err(_) => self
@@ -184,7 +188,7 @@ impl Share {
         };
         let dice = dice(&delivery);
         let came = (fault.as_ref(), reply.as_ref());
-        let after = after(&webhook, before, came, (now_ms(), dice));
+        let after = after(&webhook, before, came, (now_ms, dice));
         let lane = &mut self.lanes[index];
         lane.hold_until_ms = lane.hold_until_ms.max(after.hold_until_ms);
         if after.is_gone {

@@ -20,16 +20,22 @@ use crate::occurrence::Occurrence;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 256 * 1024;
-/// Deliveries in memory beyond which events are read slowly: who is ready has enough to do, and
-/// others' events still come in.
+/// Deliveries in memory, and bytes of their events, beyond which events are read slowly: who is
+/// ready has enough to do, and others' events still come in.
 const MEMORY_CALM: usize = 16 * 1024;
+const HELD_BYTES_CALM: usize = 32 * 1024 * 1024;
 /// Between two reads then.
 const READ_SLOWLY: Duration = Duration::from_millis(20);
+/// Until the next look where all that is in memory will be sent within some seconds: what is not
+/// read yet needs no parking.
+const READ_SOON: Duration = Duration::from_millis(5);
+const SOON_SECONDS: usize = 4;
 /// Deliveries in memory at most (D2).
 const MEMORY_MAX: usize = 64 * 1024;
 /// Bytes of their events at most.
 const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Deliveries of one webhook that wait in memory, while there is room and when there is little.
+/// Deliveries of one webhook that wait in memory; while there is little room, of one that takes
+/// none. More of one that takes them within some seconds.
 const LANE_READY_MAX: usize = 4_096;
 const LANE_READY_FEW: usize = 256;
 /// After trouble with the log, until the next try.
@@ -73,8 +79,13 @@ impl Share {
         if self.fan_out.next_read.is_some_and(|at| now < at) || self.pending.is_over_full() {
             return;
         }
+        let soon = self.rate.per_second(now_ms()).saturating_mul(SOON_SECONDS);
+        if !self.is_calm() && soon >= self.memory.len() {
+            self.fan_out.next_read = Some(now + READ_SOON);
+            return;
+        }
         match self.read_chunk() {
-            Ok(true) if self.memory.len() >= MEMORY_CALM => {
+            Ok(true) if !self.is_calm() => {
                 self.fan_out.next_read = Some(now + READ_SLOWLY);
             }
             Ok(true) => self.fan_out.next_read = Some(now),
@@ -209,15 +220,25 @@ impl Share {
         Ok(())
     }
 
+    /// Whether there is room for whatever comes.
+    fn is_calm(&self) -> bool {
+        let held = self.held_bytes.load(Ordering::Relaxed);
+        self.memory.len() < MEMORY_CALM && held < HELD_BYTES_CALM
+    }
+
     /// Whether a further delivery of a lane may wait in memory. One whose others are parked is
     /// parked behind them.
     fn has_room(&self, lane: usize) -> bool {
-        let lane = &self.lanes[lane];
-        let calm = self.memory.len() < MEMORY_CALM;
-        let ready_max = if calm { LANE_READY_MAX } else { LANE_READY_FEW };
+        let (lane, now_ms) = (&self.lanes[lane], now_ms());
+        let rate = lane.rate.per_second(now_ms);
+        let few = match rate > 0 || self.is_calm() {
+            true => LANE_READY_MAX,
+            false => LANE_READY_FEW,
+        };
+        let soon = rate.saturating_mul(SOON_SECONDS);
         lane.state != LaneState::Held
-            && lane.ready() < ready_max
-            && lane.next_due_ms > now_ms()
+            && lane.ready() < few.max(soon)
+            && lane.next_due_ms > now_ms
             && self.memory.len() < MEMORY_MAX
             && self.held_bytes.load(Ordering::Relaxed) < HELD_BYTES_MAX
     }

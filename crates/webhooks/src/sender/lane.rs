@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use super::delivery::Delivery;
+use super::rate::Rate;
 
 /// Of both kinds waiting, every fourth sent is a retry: neither starves the other.
 const RETRY_EVERY: u32 = 4;
@@ -48,6 +49,8 @@ pub(super) struct Lane {
     pub is_queued: bool,
     /// Deliveries in memory.
     pub in_memory: usize,
+    /// Of exchanges that ended.
+    pub rate: Rate,
 }
 
 impl Lane {
@@ -70,6 +73,7 @@ impl Lane {
             timer_ms: i64::MAX,
             is_queued: false,
             in_memory: 0,
+            rate: Rate::default(),
         }
     }
 

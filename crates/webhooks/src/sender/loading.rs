@@ -14,9 +14,9 @@ use super::share::{Note, Share, now_ms};
 use crate::occurrence::Occurrence;
 
 /// Deliveries loaded at once.
-const LOAD_MAX: usize = 512;
+const LOAD_MAX: usize = 2_048;
 /// A lane with fewer in memory loads more.
-const LOAD_BELOW: usize = 256;
+const LOAD_BELOW: usize = 1_024;
 
 /// Why deliveries can't be loaded.
 #[derive(Debug, thiserror::Error)]

@@ -13,12 +13,14 @@ mod fan_out;
 mod lane;
 mod loading;
 mod outcomes;
+mod rate;
 mod receiver;
 mod recover;
 mod share;
 mod stats;
 mod undecided;
 pub mod verdict;
+mod window;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

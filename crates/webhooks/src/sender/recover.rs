@@ -16,8 +16,10 @@ use super::delivery::{DeliveryId, Parked};
 use super::fan_out::FanOut;
 use super::lane::Ring;
 use super::outcomes::Outcomes;
+use super::rate::Rate;
 use super::receiver::Receivers;
 use super::share::{Note, Share, client};
+use super::window::Window;
 use super::{REPEATS, SenderError, SenderParts, SenderStats, WEBHOOKS};
 use crate::matching::Indexes;
 
@@ -189,6 +191,8 @@ pub(super) fn recover(
         held_bytes: Arc::default(),
         receivers,
         in_flight: 0,
+        window: Window::new(),
+        rate: Rate::default(),
         outcomes: Outcomes::default(),
         fan_out,
         pending: Pending::new(repeats, head, on_disk),

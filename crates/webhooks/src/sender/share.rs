@@ -21,7 +21,9 @@ use super::fan_out::FanOut;
 use super::lane::{Lane, LaneState, Ring};
 use super::loading::{LoadError, Loaded};
 use super::outcomes::Outcomes;
+use super::rate::Rate;
 use super::receiver::Receivers;
+use super::window::Window;
 use super::{Command, Counts, SenderError, SenderParts, SenderStats, recover};
 use crate::client::{Client, SystemResolver, Trust};
 
@@ -59,6 +61,9 @@ pub(super) struct Share {
     pub receivers: Receivers,
     pub client: Rc<Client>,
     pub in_flight: usize,
+    pub window: Window,
+    /// Of exchanges that ended.
+    pub rate: Rate,
     pub outcomes: Outcomes,
     pub fan_out: FanOut,
     pub pending: Pending,
