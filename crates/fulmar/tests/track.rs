@@ -429,3 +429,32 @@ fn an_access_log_becomes_views_and_the_sessions_that_its_gaps_demand() {
     assert_eq!(folder.json(&["verify", "--json"])["verdict"], "ok");
     assert_eq!(running.stop().code(), Some(0));
 }
+
+#[test]
+fn a_session_that_opens_in_the_last_block_cuts_no_stop_short() {
+    let folder = Folder::new();
+    // Nothing closes a block before the stop does.
+    let slow = ["--set", "writer.block_age=60s"];
+    let running = folder.serve(&slow);
+    let made = folder.json(&["clients", "create", "shop"]);
+    let secret = std::fs::read_to_string(made["file"].as_str().unwrap()).unwrap();
+    let headers = format!(
+        "user-agent: {BROWSER}\r\nopenpanel-client-id: {}\r\nopenpanel-client-secret: {}\r\n",
+        made["client"].as_str().unwrap(),
+        secret.trim()
+    );
+    let seen = |server: &Server, name: &str| {
+        let body = format!(r#"{{"type":"track","payload":{{"name":"{name}","profileId":"u1"}}}}"#);
+        http_with(&server.public, "POST", "/track", &headers, &body).0
+    };
+    assert_eq!(seen(&running, "one"), 200);
+    // The writer tells the profile fold of the session, which has stopped by then.
+    assert_eq!(running.stop().code(), Some(0));
+    let running = folder.serve(&slow);
+    assert_eq!(seen(&running, "two"), 200);
+    running.kill();
+    // The same where a command does it beside no server.
+    folder.done(&["drain"]);
+    let count = "select count(*) n from events where client_id != ''";
+    assert_eq!(rows(&folder, count), json!([{"n": 2}]));
+}

@@ -80,7 +80,8 @@ pub async fn run(
     let of_webhooks = async {
         let sent = stop_webhooks(live, end).await;
         // What it told last is stored as well.
-        stop_fold(live, &live.folds.deliveries, end).await && sent
+        let stopped = stop_fold(live, &live.folds.deliveries, end).await;
+        sent && stopped && is_drained(&live.folds.deliveries)
     };
     let (stored, sent) = tokio::join!(stop_writer(live, end), of_webhooks);
     Addresses::remove(data);
@@ -124,23 +125,30 @@ async fn stop_webhooks(live: &Arc<Live>, end: Instant) -> bool {
 }
 
 async fn stop_writer(live: &Arc<Live>, end: Instant) -> bool {
-    // The profile fold first: it sends on to what the writer reads.
+    // The profile fold first: it sends on to what the writer reads. What the writer tells it after
+    // that is for the next start.
     stop_fold(live, &live.folds.profiles, end).await
         && stop_fold(live, &live.folds.writer, end).await
+        && is_drained(&live.folds.writer)
 }
 
-/// Stops a fold at its topic's end; false when it did not get there.
+/// Stops a fold where its topic ends now; false when it did not get there in time.
 async fn stop_fold(live: &Arc<Live>, fold: &FoldHandle, end: Instant) -> bool {
     let stopping = fold.clone();
     let stopping = tokio::task::spawn_blocking(move || stopping.stop());
-    let (fold_name, lag) = (fold.name(), fold.stats().lag);
-    if timeout_at(end, stopping).await.is_err() {
+    let stopped = timeout_at(end, stopping).await.is_ok();
+    if !stopped {
+        let (fold_name, lag) = (fold.name(), fold.stats().lag);
         tracing::warn!(fold = fold_name, lag, "stopped before the log's end");
         for fold in live.folds.all().map(FoldHandle::clone) {
             let _ = tokio::task::spawn_blocking(move || fold.stop_now()).await;
         }
-        return false;
     }
+    stopped
+}
+
+/// Whether a fold that has stopped has stored all of its topic.
+fn is_drained(fold: &FoldHandle) -> bool {
     let stats = fold.stats();
     if stats.lag > 0 {
         tracing::warn!(?stats, "a fold did not reach the log's end");
