@@ -438,12 +438,13 @@ fn a_session_that_opens_in_the_last_block_cuts_no_stop_short() {
     let running = folder.serve(&slow);
     let made = folder.json(&["clients", "create", "shop"]);
     let secret = std::fs::read_to_string(made["file"].as_str().unwrap()).unwrap();
-    let headers = format!(
-        "user-agent: {BROWSER}\r\nopenpanel-client-id: {}\r\nopenpanel-client-secret: {}\r\n",
-        made["client"].as_str().unwrap(),
-        secret.trim()
-    );
+    let (client, secret) = (made["client"].as_str().unwrap(), secret.trim());
+    // Each from a device of its own, which opens a session.
     let seen = |server: &Server, name: &str| {
+        let headers = format!(
+            "user-agent: {BROWSER} {name}\r\nopenpanel-client-id: {client}\r\n\
+             openpanel-client-secret: {secret}\r\n"
+        );
         let body = format!(r#"{{"type":"track","payload":{{"name":"{name}","profileId":"u1"}}}}"#);
         http_with(&server.public, "POST", "/track", &headers, &body).0
     };
