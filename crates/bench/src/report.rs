@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::latency::Latency;
+
 /// The published schema of [`Report`].
 pub const SCHEMA: &str = include_str!("../report.schema.json");
 
@@ -187,6 +189,17 @@ pub enum Metric {
         /// The longest of each round.
         max: Spread,
     },
+}
+
+impl Metric {
+    /// Of the times of each round; none of none.
+    pub(crate) fn of_times(rounds: impl Iterator<Item = Latency> + Clone) -> Option<Metric> {
+        Some(Metric::Latency {
+            p50: Spread::of(rounds.clone().map(|round| round.p50))?,
+            p99: Spread::of(rounds.clone().map(|round| round.p99))?,
+            max: Spread::of(rounds.map(|round| round.max))?,
+        })
+    }
 }
 
 /// Median and range of a figure over rounds.

@@ -10,12 +10,11 @@ use fulmar_flow::{Block, BlockCounts, BlockName, Fold, FoldError, Phase, Phases,
 use fulmar_log::{Journal, Record, Topic};
 
 use crate::lake::{Forgotten, Lake, LakeFile};
-use crate::refusal::{Refusal, append_refused, fold_error};
+use crate::refusal::{Refusal, append_refused, await_room, fold_error};
 use crate::tables::projection::check_ms;
 use crate::tables::{
     AttemptsBuilder, Beside, DeliveriesBuilder, TableBuilder, Unstorable, attempt_row, delivery_row,
 };
-use crate::writer::ROOM_WAIT;
 
 /// The fold's name in committed state.
 pub const DELIVERIES: &str = "deliveries";
@@ -53,15 +52,9 @@ impl DeliveryWriter {
     fn take(&mut self, record: &Record<'_>, id: &mut String) -> Result<Taken, Refusal> {
         let read = AttemptRecord::parse(record.bytes).map_err(Refusal::undecodable)?;
         if let Some(project) = read.forgets() {
-            self.forgotten.push(Forgotten {
-                topic: Topic::Deliveries.name().to_owned(),
-                project: project.to_owned(),
-                profile: None,
-                sessions: Vec::new(),
-                before: record.offset,
-                asked_ms: record.append_time_ms,
-                removed_ms: None,
-            });
+            let asked = (record.offset, record.append_time_ms);
+            let forgotten = Forgotten::asked(Topic::Deliveries, (project, None), asked);
+            self.forgotten.push(forgotten);
             return Ok(Taken::Passed);
         }
         let status = checked(&read)?;
@@ -120,12 +113,8 @@ impl Fold for DeliveryWriter {
     }
 
     fn fold(&mut self, block: &Block, batch: &mut StateBatch) -> Result<BlockCounts, FoldError> {
-        let (lake, phases) = (self.lake.clone(), Arc::clone(&self.phases));
-        if !phases.time(Phase::Room, || lake.wait_for_room(ROOM_WAIT)) {
-            let files = lake.uncompacted_files();
-            let text = format!("waiting for compaction: {files} uncompacted files");
-            return Err(FoldError::Transient(text));
-        }
+        let phases = Arc::clone(&self.phases);
+        await_room(&self.lake, &phases)?;
         self.deliveries.clear();
         self.attempts.clear();
         self.files.clear();
@@ -150,7 +139,7 @@ impl Fold for DeliveryWriter {
         }
         phases.time(Phase::Insert, || self.write_rows(block.name()))?;
         for file in &self.files {
-            lake.stage(file, batch);
+            self.lake.stage(file, batch);
         }
         for forgotten in &self.forgotten {
             forgotten.stage(batch);

@@ -20,11 +20,10 @@ use fulmar_sessions::profiles::{Profile, Teller};
 
 use crate::error::StoreError;
 use crate::lake::{Forgotten, Lake, LakeFile};
-use crate::refusal::{Refusal, append_refused, fold_error, read_record};
+use crate::refusal::{Refusal, append_refused, await_room, fold_error, read_record};
 use crate::tables::{
     GroupsBuilder, ProfilesBuilder, TableBuilder, Unstorable, group_row, profile_row,
 };
-use crate::writer::ROOM_WAIT;
 use changed::{Changed, Touched};
 
 mod changed;
@@ -158,15 +157,9 @@ impl ProfileWriter {
     ) -> Result<(), Taking> {
         let (project, at) = (event.stamp.project, (record.partition, record.offset));
         changed.forget(&self.state, (project, id), at)?;
-        changed.forgotten.push(Forgotten {
-            topic: Topic::Profiles.name().to_owned(),
-            project: project.to_owned(),
-            profile: id.map(str::to_owned),
-            sessions: Vec::new(),
-            before: record.offset,
-            asked_ms: record.append_time_ms,
-            removed_ms: None,
-        });
+        let asked = (record.offset, record.append_time_ms);
+        let forgotten = Forgotten::asked(Topic::Profiles, (project, id), asked);
+        changed.forgotten.push(forgotten);
         let asked_back = event.stamp.source.is_empty();
         if let Some(journals) = self.journals.as_ref().filter(|_| !asked_back) {
             send_on(
@@ -245,12 +238,8 @@ impl Fold for ProfileWriter {
     }
 
     fn fold(&mut self, block: &Block, batch: &mut StateBatch) -> Result<BlockCounts, FoldError> {
-        let (lake, phases) = (&self.lake, Arc::clone(&self.phases));
-        if !phases.time(Phase::Room, || lake.wait_for_room(ROOM_WAIT)) {
-            let files = self.lake.uncompacted_files();
-            let text = format!("waiting for compaction: {files} uncompacted files");
-            return Err(FoldError::Transient(text));
-        }
+        let phases = Arc::clone(&self.phases);
+        await_room(&self.lake, &phases)?;
         let began = Instant::now();
         let (identities, mut refused, mut ticks) = self.identify(block);
         let hashes: Vec<IdHash> = identities.iter().map(|(hash, _)| *hash).collect();

@@ -1,11 +1,18 @@
-//! Records that a fold can't store: why, and their way into the quarantine.
+//! What keeps a fold from storing: records that can't be rows, on their way into the quarantine,
+//! tables without room, and errors that may pass.
+
+use std::time::Duration;
 
 use fulmar_event::{EventView, QuarantineReason, Quarantined, Timestamp};
-use fulmar_flow::FoldError;
+use fulmar_flow::{FoldError, Phase, Phases};
 use fulmar_log::{Journal, Record, Records, Topic};
 
 use crate::error::StoreError;
+use crate::lake::Lake;
 use crate::tables::Unstorable;
+
+/// How long a try waits for compaction to make room before it says so (F6).
+const ROOM_WAIT: Duration = Duration::from_secs(5);
 
 /// Bytes of quarantined records per append: far below the log's own bound.
 const APPEND_BYTES: usize = 4 * 1024 * 1024;
@@ -82,6 +89,16 @@ pub(crate) fn append_refused(
         quarantine.append_blocking(records)?;
     }
     Ok(())
+}
+
+/// Waits until the tables have room for a block (F6); the fold tries again where that takes long.
+pub(crate) fn await_room(lake: &Lake, phases: &Phases) -> Result<(), FoldError> {
+    if phases.time(Phase::Room, || lake.wait_for_room(ROOM_WAIT)) {
+        return Ok(());
+    }
+    let files = lake.uncompacted_files();
+    let text = format!("waiting for compaction: {files} uncompacted files");
+    Err(FoldError::Transient(text))
 }
 
 /// I/O may pass by itself (a full disk, a log that refuses for now); what the

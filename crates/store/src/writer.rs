@@ -6,7 +6,6 @@
 //! that lists the files, takes the ids into the index and moves the position (F4).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use fulmar_event::partition_of;
 use fulmar_flow::repeats::{IdHash, Repeats};
@@ -18,7 +17,7 @@ use fulmar_sessions::{LiveView, SessionFold, SessionRules};
 
 use crate::error::StoreError;
 use crate::lake::{Forgotten, Lake, LakeFile};
-use crate::refusal::{Refusal, append_refused, fold_error};
+use crate::refusal::{Refusal, append_refused, await_room, fold_error};
 use rows::{Forget, Rows};
 use share::{Share, shard_of};
 
@@ -38,9 +37,6 @@ const VERSION: u32 = 1;
 /// Records of a block from which on workers share it. Below, one does it all: a thread's start
 /// and a second file per table cost more than they save.
 const SHARED_RECORDS_MIN: u64 = 8_192;
-
-/// How long a try waits for compaction to make room before it says so (F6).
-pub(crate) const ROOM_WAIT: Duration = Duration::from_secs(5);
 
 /// What the writer is to do.
 #[derive(Clone)]
@@ -217,12 +213,11 @@ fn forgotten(forget: &Forget, sessions: &[(u32, String)]) -> Forgotten {
         .filter(|(number, _)| *number == forget.number);
     Forgotten {
         sessions: of_it.map(|(_, session)| session.clone()).collect(),
-        topic: Topic::Events.name().to_owned(),
-        project: forget.project.clone(),
-        profile: forget.profile.clone(),
-        before: forget.offset,
-        asked_ms: forget.asked_ms,
-        removed_ms: None,
+        ..Forgotten::asked(
+            Topic::Events,
+            (&forget.project, forget.profile.as_deref()),
+            (forget.offset, forget.asked_ms),
+        )
     }
 }
 
@@ -260,12 +255,8 @@ impl Fold for Writer {
     }
 
     fn fold(&mut self, block: &Block, batch: &mut StateBatch) -> Result<BlockCounts, FoldError> {
-        let (lake, phases) = (&self.lake, Arc::clone(&self.phases));
-        if !phases.time(Phase::Room, || lake.wait_for_room(ROOM_WAIT)) {
-            let files = self.lake.uncompacted_files();
-            let text = format!("waiting for compaction: {files} uncompacted files");
-            return Err(FoldError::Transient(text));
-        }
+        let phases = Arc::clone(&self.phases);
+        await_room(&self.lake, &phases)?;
         self.rows.iter_mut().for_each(Rows::clear);
         let log_time_ms = block.append_last_ms();
         let (repeats, state, lake) = (&mut self.repeats, &*self.state, &self.lake);

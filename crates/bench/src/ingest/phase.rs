@@ -277,18 +277,8 @@ impl Before {
 }
 
 fn serve_args(dir: &Path) -> Vec<OsString> {
-    let mut args: Vec<OsString> = vec!["serve".into(), "--data".into(), dir.into()];
-    for listener in ["--public", "--agents", "--ops"] {
-        args.extend([listener.into(), "127.0.0.1:0".into()]);
-    }
-    args.extend([
-        "--bench-control".into(),
-        "--log-level".into(),
-        "warn".into(),
-    ]);
-    for (key, value) in BUDGETS {
-        args.extend(["--set".into(), format!("{key}={value}").into()]);
-    }
+    let mut args = child::serve_args(dir, &BUDGETS);
+    args.push("--bench-control".into());
     args
 }
 

@@ -72,7 +72,7 @@ pub(super) fn report(options: &IngestOptions, rounds: &[Round]) -> (Report, Opti
     let share = |measured: &&Measured| measured.generator_share;
     add("generator_share", whole.iter().map(share).collect());
     for (name, phase) in [("answer_ms", &whole), ("door_answer_ms", &door)] {
-        if let Some(latency) = latency(phase) {
+        if let Some(latency) = Metric::of_times(phase.iter().map(|m| m.answer_ms)) {
             report.summary.insert(name.to_owned(), latency);
         }
     }
@@ -137,14 +137,6 @@ fn end_to_end(measured: &Measured) -> f64 {
     measured
         .stored_events_per_second
         .unwrap_or(measured.answered_events_per_second)
-}
-
-fn latency(phases: &[&Measured]) -> Option<Metric> {
-    Some(Metric::Latency {
-        p50: Spread::of(phases.iter().map(|measured| measured.answer_ms.p50))?,
-        p99: Spread::of(phases.iter().map(|measured| measured.answer_ms.p99))?,
-        max: Spread::of(phases.iter().map(|measured| measured.answer_ms.max))?,
-    })
 }
 
 fn reconciled(rounds: &[Round]) -> Option<Reconciled> {

@@ -124,6 +124,19 @@ impl Drop for ChildServer {
     }
 }
 
+/// The arguments that start a server of a folder, on free ports, with settings of its own.
+pub fn serve_args(dir: &Path, settings: &[(&str, &str)]) -> Vec<OsString> {
+    let mut args: Vec<OsString> = vec!["serve".into(), "--data".into(), dir.into()];
+    for listener in ["--public", "--agents", "--ops"] {
+        args.extend([listener.into(), "127.0.0.1:0".into()]);
+    }
+    args.extend(["--log-level".into(), "warn".into()]);
+    for (key, value) in settings {
+        args.extend(["--set".into(), format!("{key}={value}").into()]);
+    }
+    args
+}
+
 /// Runs `exe` to its end; an error unless it succeeds.
 pub fn run(exe: &Path, args: &[OsString]) -> Result<(), BenchError> {
     output(exe, args).map(drop)

@@ -252,14 +252,7 @@ pub(crate) fn make_client(executable: &Path, dir: &Path) -> Result<(String, Stri
 }
 
 pub(crate) fn serve_args(dir: &Path, workers: u32) -> Vec<OsString> {
-    let mut args: Vec<OsString> = vec!["serve".into(), "--data".into(), dir.into()];
-    for listener in ["--public", "--agents", "--ops"] {
-        args.extend([listener.into(), "127.0.0.1:0".into()]);
-    }
-    args.extend(["--log-level".into(), "warn".into()]);
+    let mut args = child::serve_args(dir, &BUDGETS);
     args.extend(["--workers".into(), workers.to_string().into()]);
-    for (key, value) in BUDGETS {
-        args.extend(["--set".into(), format!("{key}={value}").into()]);
-    }
     args
 }

@@ -47,11 +47,11 @@ pub(super) fn report(options: &TrackOptions, rounds: &[Round]) -> (Report, Optio
     add("lag_records_max", &|m| {
         Some(*m.lag_records.iter().max()? as f64)
     });
-    if let Some(latency) = latency(&whole, |m| m.answer_ms) {
+    if let Some(latency) = Metric::of_times(whole.iter().map(|m| m.answer_ms)) {
         report.summary.insert("answer_ms".to_owned(), latency);
     }
     if options.batch == 1
-        && let Some(latency) = latency(&whole, |m| m.others_answer_ms)
+        && let Some(latency) = Metric::of_times(whole.iter().map(|m| m.others_answer_ms))
     {
         report
             .summary
@@ -116,17 +116,6 @@ fn round_json(round: &Round) -> Value {
         "whole": round.whole,
         "folds": round.folds,
         "reconciled": round.reconciled,
-    })
-}
-
-fn latency(
-    rounds: &[&Measured],
-    of: impl Fn(&Measured) -> crate::latency::Latency,
-) -> Option<Metric> {
-    Some(Metric::Latency {
-        p50: Spread::of(rounds.iter().map(|m| of(m).p50))?,
-        p99: Spread::of(rounds.iter().map(|m| of(m).p99))?,
-        max: Spread::of(rounds.iter().map(|m| of(m).max))?,
     })
 }
 

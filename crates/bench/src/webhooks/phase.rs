@@ -118,18 +118,9 @@ fn own_server(
 }
 
 fn serve_args(dir: &Path) -> Vec<OsString> {
-    let mut args: Vec<OsString> = vec!["serve".into(), "--data".into(), dir.into()];
-    for listener in ["--public", "--agents", "--ops"] {
-        args.extend([listener.into(), "127.0.0.1:0".into()]);
-    }
-    args.extend(["--log-level".into(), "warn".into()]);
-    args.extend([
-        "--set".into(),
-        "webhooks.allowed_networks=127.0.0.1/32".into(),
-    ]);
-    for (key, value) in BUDGETS {
-        args.extend(["--set".into(), format!("{key}={value}").into()]);
-    }
+    let mut args = child::serve_args(dir, &BUDGETS);
+    let local = "webhooks.allowed_networks=127.0.0.1/32";
+    args.extend(["--set".into(), local.into()]);
     args
 }
 

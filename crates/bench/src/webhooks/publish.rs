@@ -152,14 +152,14 @@ struct Run {
 impl Run {
     /// Sends events until there are no more.
     async fn publish(&self, mut connection: Connection) {
-        let (mut body, mut path) = (String::new(), self.doors.all.clone());
+        let (mut body, mut path) = (String::new(), &self.doors.all);
         while let Some((first, planned)) = self.next_due().await {
             self.body(first, &mut body);
             if self.shape.batch == 1 {
                 let kind = usize::try_from(first).unwrap_or(0) % self.doors.each.len();
-                path = self.doors.each[kind].clone();
+                path = &self.doors.each[kind];
             }
-            let answered = connection.post(&path, &body).await;
+            let answered = connection.post(path, &body).await;
             let again = match answered {
                 Ok((status, answer)) => self.answered(status, answer, planned),
                 Err(error) => self.failed(0, error),

@@ -71,8 +71,14 @@ fn summary(whole: &[&Whole], rounds: &[Round], report: &mut Report) {
         Some(one.server_resident_bytes_max? as f64 / 1_048_576.0)
     });
     let times = [
-        ("publish_ms", latency(whole, |one| &one.load.latency_us)),
-        ("receipt_ms", latency(whole, |one| &one.matched.latency_us)),
+        (
+            "publish_ms",
+            Metric::of_times(whole.iter().map(|one| Latency::of(&one.load.latency_us))),
+        ),
+        (
+            "receipt_ms",
+            Metric::of_times(whole.iter().map(|one| Latency::of(&one.matched.latency_us))),
+        ),
     ];
     for (name, metric) in times {
         report
@@ -99,20 +105,11 @@ fn client_summary(rounds: &[Round], report: &mut Report) {
         let name = "requests_per_second".to_owned();
         report.summary.insert(name, Metric::Figure(spread));
     }
-    let clients: Vec<&ClientOutcome> = rounds.iter().map(|round| &round.client).collect();
-    let metric = latency(&clients, |one| &one.latency_us);
+    let clients = rounds.iter().map(|round| &round.client);
+    let metric = Metric::of_times(clients.map(|client| Latency::of(&client.latency_us)));
     report
         .summary
         .extend(metric.map(|metric| ("request_ms".to_owned(), metric)));
-}
-
-fn latency<T>(rounds: &[&T], of: impl Fn(&T) -> &Histogram<u64>) -> Option<Metric> {
-    let each: Vec<Latency> = rounds.iter().map(|one| Latency::of(of(one))).collect();
-    Some(Metric::Latency {
-        p50: Spread::of(each.iter().map(|one| one.p50))?,
-        p99: Spread::of(each.iter().map(|one| one.p99))?,
-        max: Spread::of(each.iter().map(|one| one.max))?,
-    })
 }
 
 fn client_rate(client: &ClientOutcome) -> f64 {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use fulmar_flow::StateBatch;
+use fulmar_log::Topic;
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
@@ -67,6 +68,23 @@ pub struct Forgotten {
 }
 
 impl Forgotten {
+    /// What a record of a topic asks for.
+    pub(crate) fn asked(
+        topic: Topic,
+        (project, profile): (&str, Option<&str>),
+        (before, asked_ms): (u64, i64),
+    ) -> Self {
+        Self {
+            topic: topic.name().to_owned(),
+            project: project.to_owned(),
+            profile: profile.map(str::to_owned),
+            sessions: Vec::new(),
+            before,
+            asked_ms,
+            removed_ms: None,
+        }
+    }
+
     fn key(&self) -> Vec<u8> {
         let mut key = PREFIX.to_vec();
         key.extend(format!("{}/{:020}", self.topic, self.before).bytes());

@@ -186,16 +186,16 @@ impl Share {
             return Ok(());
         }
         self.fan_out.fresh.insert(hash.as_u128());
-        let mut happening = None;
+        let (mut happening, now_ms) = (None, now_ms());
         for one in found {
             let id = DeliveryId::of(event, &one.webhook);
             let lane = self.lane_of(&one.webhook, (event.project, event.consumer));
             self.counts.matched += 1;
             let mut parked = Parked {
                 id,
-                due_ms: now_ms(),
+                due_ms: now_ms,
                 offset: record.offset,
-                created_ms: now_ms(),
+                created_ms: now_ms,
                 attempts: 0,
                 failures: 0,
                 subscription: one.subscription.as_deref().unwrap_or_default().into(),
@@ -206,7 +206,7 @@ impl Share {
                     end.put_on(&mut parked);
                     self.pending.park(lane, parked);
                 }
-                None if self.has_room(lane) => {
+                None if self.has_room(lane, now_ms) => {
                     let event = happening.get_or_insert_with(|| {
                         let held = &self.held_bytes;
                         Arc::new(Happening::new(event, record.bytes, record.offset, held))
@@ -228,8 +228,8 @@ impl Share {
 
     /// Whether a further delivery of a lane may wait in memory. One whose others are parked is
     /// parked behind them.
-    fn has_room(&self, lane: usize) -> bool {
-        let (lane, now_ms) = (&self.lanes[lane], now_ms());
+    fn has_room(&self, lane: usize, now_ms: i64) -> bool {
+        let lane = &self.lanes[lane];
         let rate = lane.rate.per_second(now_ms);
         let few = match rate > 0 || self.is_calm() {
             true => LANE_READY_MAX,
