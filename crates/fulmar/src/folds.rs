@@ -75,7 +75,8 @@ impl Folds {
     }
 }
 
-async fn reach(fold: &FoldHandle, wait: Duration) -> Reached {
+/// Cuts a fold's open block and waits until what its topic held at this call is committed.
+pub async fn reach(fold: &FoldHandle, wait: Duration) -> Reached {
     let target = fold.cut();
     let mut position = fold.watch_position();
     let reached = position.wait_for(|position| *position >= target);

@@ -22,6 +22,7 @@ mod query;
 mod replay;
 mod salts;
 mod saved_registry;
+mod sending;
 mod serve;
 mod status;
 mod verify;

@@ -13,9 +13,6 @@ use fulmar_store::{
     DeliveryWriter, Lake, LakeConfig, ProfileJournals, ProfileWriter, Table, Writer, WriterConfig,
     WriterJournals,
 };
-use fulmar_webhooks::guard::Guard;
-use fulmar_webhooks::seal::Keyring;
-use fulmar_webhooks::sender::{SenderConfig, SenderHandle, SenderParts};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,16 +21,12 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{Context as _, Failure};
 use crate::folds::Folds;
-use crate::keyring;
 use crate::noted_position;
 use crate::place::{Place, PlaceArgs};
 use crate::saved_registry::{self, SavedRegistry};
 
 /// Milliseconds of a day, for settings that are durations here and days there.
 const DAY_MS: u64 = 86_400_000;
-/// The index of repeats of webhooks has this part of the writer's bounds: it knows matched events
-/// alone.
-const WEBHOOK_REPEATS_SHARE: u64 = 8;
 
 /// Everything of a folder that this process holds.
 pub struct Node {
@@ -62,16 +55,6 @@ pub struct WriterParts {
     pub repeats: RepeatsReader,
     /// The live sessions, for the SDK door (S3).
     pub sessions: Arc<LiveView>,
-}
-
-/// What sends webhooks, and what their settings are checked and sealed with.
-pub struct WebhookParts {
-    /// The running sender.
-    pub sender: Arc<SenderHandle>,
-    /// Seals secrets.
-    pub keyring: Arc<Keyring>,
-    /// Which addresses may be reached.
-    pub guard: Guard,
 }
 
 /// The tables alone of a folder that a replay has filled, whose lock the caller holds.
@@ -253,46 +236,6 @@ impl Node {
         let (deliveries, state) = (self.log.journal(Topic::Deliveries), Arc::clone(&self.state));
         let limits = block_limits(&self.config);
         Ok(start_fold(fold, deliveries, state, limits)?)
-    }
-
-    /// Starts the sender of webhooks, from its committed state.
-    pub fn start_webhooks(&self) -> Result<WebhookParts, Failure> {
-        let config = &self.config;
-        let (keyring, guard) = (
-            keyring::open(&self.data, &self.registry)?,
-            keyring::guard(config),
-        );
-        let of_webhooks = |bytes: u64| bytes / WEBHOOK_REPEATS_SHARE;
-        let limits = repeats_config(config);
-        let sender = SenderHandle::start(SenderParts {
-            registry: Arc::clone(&self.registry),
-            control: self.log.journal(Topic::Control),
-            events: self.log.journal(Topic::Events),
-            deliveries: self.log.journal(Topic::Deliveries),
-            state: Arc::clone(&self.state),
-            repeats_dir: self.data.webhook_repeats(),
-            repeats: RepeatsConfig {
-                disk_bytes_max: of_webhooks(limits.disk_bytes_max),
-                memory_bytes_max: of_webhooks(limits.memory_bytes_max),
-                ..limits
-            },
-            keyring: Arc::clone(&keyring),
-            guard: guard.clone(),
-            config: SenderConfig {
-                in_flight_max: usize::try_from(config.number("webhooks.in_flight_max"))
-                    .unwrap_or(usize::MAX),
-                in_flight_per_webhook: u32::try_from(
-                    config.number("webhooks.in_flight_per_webhook"),
-                )
-                .unwrap_or(u32::MAX),
-                stop_time_max: config.duration("server.shutdown_timeout") / 2,
-            },
-        })?;
-        Ok(WebhookParts {
-            sender: Arc::new(sender),
-            keyring,
-            guard,
-        })
     }
 
     /// Runs the folds to the log's end; false when one could not get there.

@@ -24,7 +24,7 @@ pub fn of_server(live: &Live) -> Result<Value, Failure> {
         &live.state,
         &live.folder,
         &live.config,
-        &live.folds.all(),
+        &live.running(),
     )?;
     status["state"] = json!(live.unready().unwrap_or("ready"));
     status["started"] = json!(time_text(live.started_ms));

@@ -228,9 +228,12 @@ fn check_event_type(event_type: &EventType) -> Result<(), RegistryError> {
     within(schema, 0, SCHEMA_BYTES_MAX, "schema", "bytes")
 }
 
+/// Whom the server's own events are for: webhooks take them, and nobody else publishes them.
+pub const SYSTEM_CONSUMER: &str = "_sparrow";
+
 /// A consumer's name is a part of a path.
 fn check_consumer(name: &str) -> Result<(), RegistryError> {
-    if name.starts_with('_') {
+    if name.starts_with('_') && name != SYSTEM_CONSUMER {
         return Err(invalid(
             "consumer",
             "names that start with `_` are the server's".to_owned(),

@@ -23,7 +23,7 @@ mod state;
 mod webhook;
 
 pub use change::{AgentState, Change, Entry, FORMAT};
-pub use check_webhook::CLASSES;
+pub use check_webhook::{CLASSES, SYSTEM_CONSUMER};
 pub use client::{
     Client, ClientKind, SecretHash, SecretRecord, client_id_ok, new_client_id, new_salt, new_secret,
 };

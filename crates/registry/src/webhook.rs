@@ -126,6 +126,8 @@ pub struct Webhook {
     /// Where it stands.
     #[serde(flatten)]
     pub state: WebhookState,
+    /// Milliseconds since the epoch when it was last resumed; 0 if it never was.
+    pub resumed_ms: i64,
     /// Milliseconds since the epoch when it was made.
     pub created_ms: i64,
     /// Milliseconds since the epoch of its last change.

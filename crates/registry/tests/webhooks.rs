@@ -174,7 +174,7 @@ fn what_breaks_a_rule_is_refused_with_its_field() {
         webhook
     };
     let table: [(&str, Webhook); 14] = [
-        ("consumer", with(&|w| w.consumer = "_sparrow".to_owned())),
+        ("consumer", with(&|w| w.consumer = "_acme".to_owned())),
         ("consumer", with(&|w| w.consumer = "a/b".to_owned())),
         ("url", with(&|w| w.url = String::new())),
         ("events", with(&|w| w.events = vec!["order*".to_owned()])),

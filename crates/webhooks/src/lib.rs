@@ -3,7 +3,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod client;
+mod disabling;
 pub mod guard;
+pub mod health;
 pub mod matching;
 pub mod occurrence;
 pub mod outcome;

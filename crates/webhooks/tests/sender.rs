@@ -6,11 +6,15 @@
 mod bed;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bed::*;
 use fulmar_event::{AttemptRecord, DeliveryStatus};
 use fulmar_log::Topic;
 use fulmar_registry::{Change, RetryPolicy, WebhookState};
+use fulmar_webhooks::sender::SenderConfig;
 use fulmar_webhooks::sign::Signer;
 
 fn numbered(count: usize) -> impl Iterator<Item = String> {
@@ -236,4 +240,44 @@ fn a_rate_is_kept_to_and_others_do_not_wait_for_it() {
     }
     let stats = settle(&sender, |stats| stats.counts.delivered >= 100);
     assert!(stats.counts.undecided() > 50, "{stats:?}");
+}
+
+#[test]
+fn a_receiver_that_fails_is_left_alone_and_asked_with_one_delivery() {
+    let (dir, is_down) = (
+        tempfile::tempdir().unwrap(),
+        Arc::new(AtomicBool::new(true)),
+    );
+    let seen = Arc::clone(&is_down);
+    let receiver = Receiving::new(move |_| match seen.load(Ordering::SeqCst) {
+        true => status(500),
+        false => status(200),
+    });
+    let bed = open(dir.path());
+    bed.webhook("wh-1", &receiver.url(), |one| {
+        one.retry = at_once(50);
+        one.in_flight_max = Some(4);
+    });
+    let sender = bed.start_with(SenderConfig {
+        breaker_pause: Duration::from_millis(200),
+        stop_time_max: Duration::from_millis(200),
+        ..SenderConfig::default()
+    });
+    bed.publish(numbered(40));
+    let stats = settle(&sender, |stats| !stats.left_alone.is_empty());
+    assert!(stats.left_alone.contains_key("wh-1"));
+    // Ten attempts open it; what was under way then still ends.
+    let attempts = stats.attempts["server_error"];
+    assert!(
+        (10..=18).contains(&attempts),
+        "{attempts} in place of 2,000"
+    );
+    // While it is down each pause ends with one attempt.
+    let tried = settle(&sender, |stats| stats.attempts["server_error"] > attempts);
+    let more = tried.attempts["server_error"] - attempts;
+    assert!(more <= 6, "{more} in place of 30 and more");
+    is_down.store(false, Ordering::SeqCst);
+    let stats = settle(&sender, |stats| stats.counts.delivered == 40);
+    assert_eq!((stats.counts.failed, stats.counts.undecided()), (0, 0));
+    assert_eq!(stats.left_alone.len(), 0);
 }

@@ -9,6 +9,7 @@ mod delivery_filter;
 mod error;
 mod event_types;
 mod events;
+mod health;
 pub mod openapi;
 mod paging;
 pub mod reading;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_flow::State;
+use fulmar_flow::{FoldHandle, State};
 use fulmar_log::Journal;
 use fulmar_store::Lake;
 use fulmar_store::query::QueryRunner;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 
 use super::ApiError;
-use crate::folds::{CUT_WAIT, Folds};
+use crate::folds::{CUT_WAIT, Folds, reach};
 use crate::query::{self, QueryBody};
 
 /// How long a list of deliveries waits until the sender has read what is durable.
@@ -28,6 +28,8 @@ pub struct Reading {
     pub folds: Folds,
     /// What sends deliveries.
     pub sender: Arc<SenderHandle>,
+    /// What knows how receivers do.
+    pub health: FoldHandle,
     /// Where it keeps those that are not decided.
     pub state: Arc<State>,
     /// Their events.
@@ -64,6 +66,13 @@ impl Reading {
         let text = Handle::current().block_on(answer)?;
         let failed = |error: serde_json::Error| ApiError::Failed(error.to_string());
         serde_json::from_slice(&text).map_err(failed)
+    }
+
+    /// Waits until every outcome that is durable now stands in the health of its webhook. False
+    /// when that takes too long. Blocks.
+    pub fn settle_health(&self) -> bool {
+        let reached = reach(&self.health, CUT_WAIT);
+        Handle::current().block_on(reached).stored
     }
 
     /// Waits until what is undecided of the events that are durable now is in committed state.

@@ -6,7 +6,9 @@ use fulmar_gateway::http::percent_decoded;
 use hyper::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{Call, Reply, consumers, deliveries, event_types, events, subscriptions, webhooks};
+use super::{
+    Call, Reply, consumers, deliveries, event_types, events, health, subscriptions, webhooks,
+};
 use crate::api::error::ApiError;
 
 /// Makes the schema of a body.
@@ -97,6 +99,7 @@ pub fn routes() -> Vec<Route> {
     consumers::routes(&mut routes);
     events::routes(&mut routes);
     deliveries::routes(&mut routes);
+    health::routes(&mut routes);
     routes
 }
 

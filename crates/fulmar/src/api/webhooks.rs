@@ -215,7 +215,7 @@ fn get(call: &Call) -> Result<Reply, ApiError> {
 }
 
 /// The webhook that the path names.
-fn found<'a>(call: &Call, state: &'a Snapshot) -> Result<&'a Arc<Webhook>, ApiError> {
+pub fn found<'a>(call: &Call, state: &'a Snapshot) -> Result<&'a Arc<Webhook>, ApiError> {
     let id = call.part("id");
     own(("webhook", id), state.webhooks.get(id), |one| {
         one.project == call.project && one.consumer == call.part("consumer")
@@ -252,6 +252,7 @@ fn replace(call: &Call) -> Result<Reply, ApiError> {
         consumer: webhook.consumer.clone(),
         secrets: webhook.secrets.clone(),
         state: webhook.state.clone(),
+        resumed_ms: webhook.resumed_ms,
         timeout_s: super::webhook_fields::TIMEOUT_SECONDS_DEFAULT,
         created_ms: webhook.created_ms,
         ..Webhook::default()
@@ -295,6 +296,9 @@ fn resume(call: &Call) -> Result<Reply, ApiError> {
 
 fn set_state(call: &Call, state: WebhookState) -> Result<Reply, ApiError> {
     let view = change(call, |webhook| {
+        if state == WebhookState::Active && webhook.state != state {
+            webhook.resumed_ms = call.now_ms;
+        }
         webhook.state = state;
         Ok(())
     })?;

@@ -3,6 +3,7 @@
 //! Flags win over the environment, which wins over the file, which wins over the defaults. Every
 //! problem is reported at once.
 
+mod key;
 mod nearest;
 mod rules;
 mod settings;
@@ -13,8 +14,8 @@ mod value;
 
 use std::path::{Path, PathBuf};
 
+pub use key::Kind;
 pub use settings::Settings;
-pub use table::Kind;
 pub use value::{Value, duration_text, parse_duration_ms, size_text};
 
 use crate::exit::Failure;

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
+use super::key::{Key, Kind};
 use super::nearest::nearest;
-use super::table::{KEYS, Key, Kind, find};
+use super::table::{KEYS, find};
 use super::value::{Value, duration_text, parse_duration_ms, parse_size, size_text};
 
 /// Longest secret file that is read, in bytes: a key is 84.

@@ -1,75 +1,8 @@
 //! The one table of every configuration key: `config print`, `config check`, the reference and the
 //! typed [`super::Config`] all come from it.
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-const SECOND: u64 = 1_000;
-const MINUTE: u64 = 60 * SECOND;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
-
-/// What a key takes, with its bounds (inclusive).
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// `true` or `false`.
-    Bool,
-    /// A plain number.
-    Count(u64, u64),
-    /// Bytes, such as `8MiB`.
-    Size(u64, u64),
-    /// Milliseconds, written such as `10s`.
-    Duration(u64, u64),
-    /// `host:port`; port 0 picks a free one.
-    Address,
-    /// Free text of at most so many bytes; empty is unset.
-    Text(usize),
-    /// A path; relative ones are relative to the working folder. Empty is unset.
-    Path,
-    /// One of a few words.
-    Choice(&'static [&'static str]),
-    /// A secret; also taken from the file that `NAME_file` names. Never printed.
-    Secret,
-}
-
-/// One key.
-#[derive(Debug)]
-pub struct Key {
-    /// `section.name`. Its environment variable is `FULMAR_SECTION_NAME`.
-    pub name: &'static str,
-    /// What it takes.
-    pub kind: Kind,
-    /// Its default, as it would be written.
-    pub default: &'static str,
-    /// What it does, one line.
-    pub doc: &'static str,
-}
-
-impl Key {
-    /// The name of its environment variable.
-    pub fn env(&self) -> String {
-        format!(
-            "FULMAR_{}",
-            self.name.to_ascii_uppercase().replace('.', "_")
-        )
-    }
-}
-
-const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
-    Key {
-        name,
-        kind,
-        default,
-        doc,
-    }
-}
-
-/// How long a table's rows are kept.
-const fn kept(name: &'static str, default: &'static str, doc: &'static str) -> Key {
-    key(name, Kind::Duration(DAY, 36_500 * DAY), default, doc)
-}
-
-use Kind::{Address, Bool, Choice, Count, Duration, Path, Secret, Size, Text};
+use super::key::Kind::{Address, Bool, Choice, Count, Duration, Path, Secret, Size, Text};
+use super::key::{DAY, GIB, HOUR, KIB, Key, MIB, MINUTE, SECOND, kept, key};
 
 /// Every key, by section.
 pub const KEYS: &[Key] = &[
@@ -489,6 +422,24 @@ pub const KEYS: &[Key] = &[
         Count(1, 1_024),
         "64",
         "deliveries sent at once to a webhook that names no bound of its own",
+    ),
+    key(
+        "webhooks.breaker_pause",
+        Duration(0, HOUR),
+        "30s",
+        "first pause of a receiver that fails 7 of 10 attempts; doubles up to 16 times; 0 is none",
+    ),
+    key(
+        "webhooks.give_up_after",
+        Duration(MINUTE, 365 * DAY),
+        "120h",
+        "how long every attempt to a receiver fails before its webhook is disabled",
+    ),
+    key(
+        "webhooks.give_up_failures_min",
+        Count(1, 1_000_000),
+        "10",
+        "attempts that must have failed in a row by then",
     ),
 ];
 

@@ -1,6 +1,7 @@
 //! Fixtures of the configuration: precedence, every problem at once, secrets.
 
-use super::table::{KEYS, Key};
+use super::key::Key;
+use super::table::KEYS;
 use super::*;
 
 fn from(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Settings {

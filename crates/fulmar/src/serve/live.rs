@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use fulmar_enrich::Geo;
-use fulmar_flow::State;
 use fulmar_flow::repeats::RepeatsReader;
+use fulmar_flow::{FoldHandle, State};
 use fulmar_gateway::track::Salts;
 use fulmar_log::{Journal, Topic, disk};
 use fulmar_registry::Registry;
@@ -20,7 +20,7 @@ use crate::api::Api;
 use crate::api::reading::Reading;
 use crate::config::Config;
 use crate::folds::Folds;
-use crate::node::WebhookParts;
+use crate::sending::WebhookParts;
 
 /// Seconds over which rates are taken: long enough to be calm, short enough to be of now.
 const RATE_SECONDS: usize = 10;
@@ -101,6 +101,13 @@ impl Live {
             guard: self.webhooks.guard.clone(),
             reading: Arc::clone(&self.reading),
         }
+    }
+
+    /// Every fold that runs.
+    pub fn running(&self) -> [&FoldHandle; 5] {
+        let [writer, profiles, deliveries] = self.folds.all();
+        let WebhookParts { health, states, .. } = &self.webhooks;
+        [writer, profiles, deliveries, health, states]
     }
 
     /// Projects, keys and agents.

@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use fulmar_enrich::Geo;
+use fulmar_flow::FoldHandle;
 use fulmar_log::{FolderLock, LogError, Topic, lock_folder};
-use fulmar_webhooks::sender::SenderHandle;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::addresses::{Addresses, holder, reachable};
@@ -44,6 +44,7 @@ use crate::pki::Pki;
 use crate::place::DataArg;
 use crate::query;
 use crate::salts;
+use crate::sending::WebhookParts;
 pub use live::{Live, disk_floor};
 
 /// How long a start waits for the lock: commands beside no server hold it for a moment.
@@ -144,8 +145,8 @@ impl ServeArgs {
         let live = Arc::new(Live {
             config: node.config.clone(),
             folder: data.root().to_path_buf(),
-            reading: Arc::new(reading(&node, &writer.folds, &webhooks.sender)),
-            desk: node.desk(writer.folds.all().map(Clone::clone).to_vec()),
+            reading: Arc::new(reading(&node, &writer.folds, &webhooks)),
+            desk: node.desk(running(&writer.folds, &webhooks)),
             state: Arc::clone(&node.state),
             folds: writer.folds,
             repeats: writer.repeats,
@@ -177,15 +178,27 @@ impl ServeArgs {
 }
 
 /// What rows are read with.
-fn reading(node: &Node, folds: &Folds, sender: &Arc<SenderHandle>) -> Reading {
+fn reading(node: &Node, folds: &Folds, webhooks: &WebhookParts) -> Reading {
     Reading {
         lake: node.lake.clone(),
         runner: query::runner(node.data.root(), &node.config).map_err(|e| e.to_string()),
         folds: folds.clone(),
-        sender: Arc::clone(sender),
+        sender: Arc::clone(&webhooks.sender),
+        health: webhooks.health.clone(),
         state: Arc::clone(&node.state),
         events: node.log.journal(Topic::Events),
     }
+}
+
+/// Every fold that runs.
+fn running(folds: &Folds, webhooks: &WebhookParts) -> Vec<FoldHandle> {
+    let of_webhooks = [&webhooks.health, &webhooks.states];
+    folds
+        .all()
+        .into_iter()
+        .chain(of_webhooks)
+        .cloned()
+        .collect()
 }
 
 /// The databases of places, where the configuration names any.

@@ -76,6 +76,13 @@ pub async fn run(
     let public = finish("public", public, doors_end).await;
     let agents = finish("agents", agents, doors_end).await;
 
+    // What these would tell now is told after the next start: the writer is to end where `events`
+    // does.
+    for fold in [&live.webhooks.health, &live.webhooks.states] {
+        let stopping = fold.clone();
+        let stopping = tokio::task::spawn_blocking(move || stopping.stop_now());
+        let _ = timeout_at(end, stopping).await;
+    }
     // Nobody can append any more: what the log holds now is all that there is to store.
     let of_webhooks = async {
         let sent = stop_webhooks(live, end).await;

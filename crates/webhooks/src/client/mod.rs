@@ -77,6 +77,22 @@ pub enum Category {
 }
 
 impl Category {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::ClientError,
+        Self::ServerError,
+        Self::UnexpectedStatus,
+        Self::RateLimited,
+        Self::Gone,
+        Self::Timeout,
+        Self::ConnectionRefused,
+        Self::NetworkError,
+        Self::DnsError,
+        Self::TlsError,
+        Self::BlockedAddress,
+        Self::Unsendable,
+    ];
+
     /// The word of tables and answers; Sparrow's where it has one.
     #[must_use]
     pub fn as_str(self) -> &'static str {

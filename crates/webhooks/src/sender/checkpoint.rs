@@ -330,6 +330,11 @@ impl Share {
         stats.connections_opened = self.client.stats().opened;
         stats.attempts.clone_from(&self.attempts);
         stats.trouble.clone_from(&self.trouble);
+        let open = self.lanes.iter().filter_map(|lane| {
+            let until_ms = lane.breaker.probe_ms()?;
+            Some((lane.webhook.to_string(), until_ms))
+        });
+        stats.left_alone = open.collect();
     }
 }
 

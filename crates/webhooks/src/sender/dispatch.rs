@@ -4,17 +4,21 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fulmar_event::DeliveryStatus;
-use fulmar_registry::{Change, RegistryError, WebhookState};
 use tokio::time::Instant;
 
+use super::breaker::Sign;
 use super::delivery::{Delivery, Standing};
 use super::lane::LaneState;
 use super::outcomes::{Outcome, Told};
 use super::receiver::{Labels, Ready};
 use super::share::{Note, Share, now_ms};
 use super::verdict::{Before, after};
-use crate::client::{Fault, Reply};
+use crate::client::{Category, Fault, Reply};
+use crate::disabling::disable;
 use crate::outcome::judge;
+
+/// Why a receiver is given up at once.
+const GONE: &str = "the receiver answered 410 Gone";
 
 /// An exchange that ended.
 pub(super) struct Ended {
@@ -35,8 +39,8 @@ impl Share {
         if lane.can_send(now_ms) {
             lane.is_queued = true;
             self.ring.push(&lane.project, index);
-        } else if lane.hold_until_ms > now_ms {
-            let at_ms = lane.hold_until_ms;
+        } else if lane.waits_until_ms() > now_ms {
+            let at_ms = lane.waits_until_ms();
             self.set_timer(at_ms, index);
         }
     }
@@ -113,9 +117,28 @@ impl Share {
         let Some(ready) = ready else {
             return self.end_unsent(delivery, DeliveryStatus::Cancelled, "the webhook is gone");
         };
+        if self.is_too_late(&delivery, now_ms) {
+            let told = "its deadline was over before it could be sent";
+            return self.end_unsent(delivery, DeliveryStatus::Failed, told);
+        }
         self.in_flight += 1;
-        self.lanes[delivery.lane].in_flight += 1;
+        let lane = &mut self.lanes[delivery.lane];
+        lane.in_flight += 1;
+        lane.breaker.sent();
         self.exchange(delivery, ready, now_ms);
+    }
+
+    /// Whether the last moment that an attempt may start is over.
+    fn is_too_late(&self, delivery: &Delivery, now_ms: i64) -> bool {
+        let webhook = &self.lanes[delivery.lane].webhook;
+        let known = self.receivers.state().webhooks.get(&**webhook);
+        let deadline_s = known.and_then(|webhook| webhook.retry.deadline_s);
+        deadline_s.is_some_and(|seconds| {
+            now_ms
+                > delivery
+                    .created_ms
+                    .saturating_add(i64::from(seconds) * 1_000)
+        })
     }
 
     fn exchange(&self, delivery: Rc<Delivery>, receiver: Ready, now_ms: i64) {
@@ -191,6 +214,14 @@ impl Share {
         let after = after(&webhook, before, came, (now_ms, dice));
         let lane = &mut self.lanes[index];
         lane.hold_until_ms = lane.hold_until_ms.max(after.hold_until_ms);
+        let pause_ms = self.parts.config.breaker_pause.as_millis() as i64;
+        let sign = fault.as_ref().map_or(Sign::Answers, sign_of);
+        if lane.breaker.ended(sign, now_ms, (pause_ms, dice)) {
+            tracing::warn!(
+                webhook = &*lane.webhook,
+                "a receiver fails and is left alone"
+            );
+        }
         if after.is_gone {
             self.disable(index);
         }
@@ -232,7 +263,7 @@ impl Share {
         let webhook = Rc::clone(&self.lanes[index].webhook);
         let id = webhook.to_string();
         let registry = std::sync::Arc::clone(&self.parts.registry);
-        let noted = tokio::task::spawn_blocking(move || disable(&registry, &id));
+        let noted = tokio::task::spawn_blocking(move || disable(&registry, &id, GONE));
         let notes = self.notes.clone();
         tokio::task::spawn_local(async move {
             if !matches!(noted.await, Ok(Ok(()))) {
@@ -240,6 +271,20 @@ impl Share {
                 let _ = notes.send(Note::NotDisabled(index));
             }
         });
+    }
+}
+
+/// What a fault says to the breaker: a refusal is an answer, and what was not sent says nothing.
+fn sign_of(fault: &Fault) -> Sign {
+    match fault.category {
+        Category::ServerError
+        | Category::Timeout
+        | Category::ConnectionRefused
+        | Category::NetworkError
+        | Category::DnsError
+        | Category::TlsError => Sign::Fails,
+        Category::RateLimited | Category::Unsendable | Category::BlockedAddress => Sign::Waits,
+        Category::ClientError | Category::UnexpectedStatus | Category::Gone => Sign::Answers,
     }
 }
 
@@ -251,30 +296,4 @@ fn dice(delivery: &Delivery) -> f64 {
     let turned = u64::from(delivery.attempts.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (u64::from_be_bytes(half) ^ turned).wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-fn disable(registry: &fulmar_registry::Registry, id: &str) -> Result<(), RegistryError> {
-    let now_ms = now_ms();
-    let gone = || RegistryError::Unknown {
-        kind: "webhook",
-        id: id.to_owned(),
-    };
-    registry.change_from(now_ms, |state| {
-        let mut webhook = state
-            .webhooks
-            .get(id)
-            .map(|one| (**one).clone())
-            .ok_or_else(gone)?;
-        if webhook.state == WebhookState::Active {
-            webhook.state = WebhookState::Disabled {
-                reason: "the receiver answered 410 Gone".to_owned(),
-            };
-            webhook.updated_ms = now_ms;
-        }
-        Ok::<_, RegistryError>(Change::WebhookSet {
-            id: id.to_owned(),
-            webhook: Box::new(webhook),
-        })
-    })?;
-    Ok(())
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
+use super::breaker::Breaker;
 use super::delivery::Delivery;
 use super::rate::Rate;
 
@@ -40,6 +41,10 @@ pub(super) struct Lane {
     slot_ns: u64,
     /// Nothing is sent before, ms since the epoch: the receiver asked for it.
     pub hold_until_ms: i64,
+    /// Leaves a receiver alone that is down.
+    pub breaker: Breaker,
+    /// When its webhook was changed last, ms since the epoch.
+    pub updated_ms: i64,
     /// The earliest due time on disk.
     pub next_due_ms: i64,
     pub is_loading: bool,
@@ -68,6 +73,8 @@ impl Lane {
             interval_ns: 0,
             slot_ns: 0,
             hold_until_ms: 0,
+            breaker: Breaker::default(),
+            updated_ms: 0,
             next_due_ms: i64::MAX,
             is_loading: false,
             timer_ms: i64::MAX,
@@ -107,12 +114,26 @@ impl Lane {
     pub fn can_send(&self, now_ms: i64) -> bool {
         let open = match self.state {
             LaneState::Active => {
-                self.in_flight < self.in_flight_max && now_ms >= self.hold_until_ms
+                self.in_flight < self.in_flight_most() && now_ms >= self.waits_until_ms()
             }
             LaneState::Held => false,
             LaneState::Gone => true,
         };
         open && self.ready() > 0
+    }
+
+    /// Exchanges at once: one where the breaker lets one through.
+    fn in_flight_most(&self) -> u32 {
+        match self.breaker.probe_ms() {
+            None => self.in_flight_max,
+            Some(_) => 1,
+        }
+    }
+
+    /// Nothing is sent before, ms since the epoch: the receiver asked for it, or fails.
+    pub fn waits_until_ms(&self) -> i64 {
+        let probe_ms = self.breaker.probe_ms().unwrap_or(0);
+        self.hold_until_ms.max(probe_ms)
     }
 
     /// Takes the next slot of the rate, or tells how many nanoseconds it is away.

@@ -6,6 +6,7 @@
 //! yet, as one batch. What succeeds at once touches no state but its outcome. One thread does all
 //! of it, so that nothing is locked between reading, scheduling and sending.
 
+mod breaker;
 mod checkpoint;
 mod delivery;
 mod dispatch;
@@ -79,6 +80,8 @@ pub struct SenderConfig {
     pub in_flight_max: usize,
     /// Exchanges at once with one webhook that names no bound of its own.
     pub in_flight_per_webhook: u32,
+    /// How long a receiver is left alone first that fails most attempts; zero is not at all.
+    pub breaker_pause: Duration,
     /// How long a stop waits for what is in flight.
     pub stop_time_max: Duration,
 }
@@ -88,6 +91,7 @@ impl Default for SenderConfig {
         Self {
             in_flight_max: 4_096,
             in_flight_per_webhook: 64,
+            breaker_pause: Duration::from_secs(30),
             stop_time_max: Duration::from_secs(10),
         }
     }

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
+use super::breaker::Breaker;
 use super::checkpoint::Pending;
 use super::delivery::{Delivery, DeliveryId};
 use super::dispatch::Ended;
@@ -259,6 +260,11 @@ impl Share {
                 lane.in_flight_max = own.unwrap_or(self.parts.config.in_flight_per_webhook);
                 let rate = webhook.rate_limit_rps.map(u64::from);
                 lane.interval_ns = rate.map_or(0, |rate| 1_000_000_000 / rate.max(1));
+                // Who changes a webhook may have mended it.
+                if webhook.updated_ms != lane.updated_ms {
+                    lane.updated_ms = webhook.updated_ms;
+                    lane.breaker = Breaker::default();
+                }
             }
         }
         match lane.state {

@@ -60,6 +60,8 @@ pub struct SenderStats {
     pub connections_opened: u64,
     /// Attempts since the start, by category; a success is `success`.
     pub attempts: BTreeMap<&'static str, u64>,
+    /// Receivers that are left alone, and until when, ms since the epoch; 0 while one is asked.
+    pub left_alone: BTreeMap<String, i64>,
     /// Why it does not go on, if so.
     pub trouble: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fulmar_flow::{FoldStats, FoldStatus, Ledger};
+use fulmar_flow::{FoldHandle, FoldStats, FoldStatus, Ledger};
 use fulmar_log::Topic;
 
 use super::family::{Family, Labels, label};
@@ -38,7 +38,7 @@ pub fn ledger(live: &Live) -> Result<Vec<Family>, fmt::Error> {
 
 /// Figures of the folds, and of the stages around them.
 pub fn families(live: &Live) -> Vec<Family> {
-    let folds = live.folds.all().map(|fold| fold.stats());
+    let folds = live.running().map(FoldHandle::stats);
     let each = |value: fn(&FoldStats) -> u64| -> Vec<(Labels, f64)> {
         let row = |stats: &FoldStats| (label("fold", stats.name), value(stats) as f64);
         folds.iter().map(row).collect()

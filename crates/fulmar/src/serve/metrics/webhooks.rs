@@ -1,6 +1,8 @@
 //! Deliveries of webhooks.
 
-use super::family::{Family, label};
+use fulmar_webhooks::health::{Health, told};
+
+use super::family::{Family, Labels, label};
 use crate::serve::live::Live;
 
 /// The ledger of deliveries, attempts, and what is under way.
@@ -51,9 +53,29 @@ pub fn families(live: &Live) -> Vec<Family> {
             stats.connections_opened,
         ),
         Family::gauge(
+            "fulmar_webhooks_left_alone",
+            "Receivers that fail and are left alone for a while",
+            stats.left_alone.len() as f64,
+        ),
+        Family::gauges(
+            "fulmar_webhooks_receivers",
+            "Webhooks by the health that was told last; disabled and paused ones too",
+            receivers(live),
+        ),
+        Family::gauge(
             "fulmar_webhooks_stands_still",
             "1 while events are not matched or outcomes not written",
             f64::from(u8::from(stats.trouble.is_some())),
         ),
     ]
+}
+
+fn receivers(live: &Live) -> Vec<(Labels, f64)> {
+    let told = told(&live.state).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the health of webhooks cannot be read");
+        Vec::new()
+    });
+    let count = |health: Health| told.iter().filter(|one| **one == health).count();
+    let row = |health: Health| (label("health", health.as_str()), count(health) as f64);
+    Health::ALL.map(row).into()
 }

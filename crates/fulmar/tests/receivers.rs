@@ -1,0 +1,156 @@
+//! What a server knows of its receivers, as users read it, and what it tells of them.
+
+#![allow(clippy::unwrap_used)]
+
+mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use serde_json::{Value, json};
+use server::caller::{Caller, LOCAL};
+use server::receiver::{Got, Hooks};
+use server::{Folder, Server};
+
+fn start(folder: &Folder) -> (Server, Caller, Caller) {
+    let server = folder.serve(&LOCAL);
+    let operator = Caller::operator(folder, &server);
+    operator.done("POST", "/v1/event-types", r#"{"name":"order.paid"}"#);
+    let publisher = Caller::publisher(folder, &server);
+    (server, operator, publisher)
+}
+
+/// A receiver whose answer can be changed.
+fn turning() -> (Arc<AtomicU16>, Hooks) {
+    let status = Arc::new(AtomicU16::new(200));
+    let shown = Arc::clone(&status);
+    (status, Hooks::new(move |_| shown.load(Ordering::SeqCst)))
+}
+
+fn fields(hooks: &Hooks, events: &str) -> String {
+    json!({ "url": hooks.url(), "events": [events], "http_config": { "max_retries": 0 } })
+        .to_string()
+}
+
+/// Publishes until the receiver has got so many.
+fn send(publisher: &Caller, hooks: &Hooks, count: usize) {
+    for _ in 0..count {
+        publisher.publish("acme", "order.paid", &json!({ "payload": 1 }));
+        hooks.next();
+    }
+}
+
+/// Asks until an answer is as wanted: an exchange is over before its outcome is durable.
+fn until(caller: &Caller, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let answer = caller.get(path);
+        if wanted(&answer) {
+            return answer;
+        }
+    }
+}
+
+fn told(got: &Got) -> (Value, Value) {
+    let body: Value = serde_json::from_slice(&got.body).unwrap();
+    (body["event_name"].clone(), body["payload"].clone())
+}
+
+#[test]
+fn health_is_read_and_told_and_a_410_disables() {
+    let folder = Folder::new();
+    let (server, operator, publisher) = start(&folder);
+    let (answer, hooks) = turning();
+    let id = operator.webhook("acme", &fields(&hooks, "order.*"));
+    let listening = Hooks::new(|_| 200);
+    operator.webhook("_sparrow", &fields(&listening, "sparrow.webhook.*"));
+    let path = format!("/v1/consumers/acme/webhooks/{id}/health");
+
+    let unknown = operator.get(&path);
+    assert_eq!(unknown["health"], "unknown");
+    assert_eq!(
+        (&unknown["total"], &unknown["success_rate"]),
+        (&json!(0), &Value::Null)
+    );
+    send(&publisher, &hooks, 4);
+    let well = until(&operator, &path, |health| health["total"] == 4);
+    assert_eq!(
+        (&well["health"], &well["success"]),
+        (&json!("healthy"), &json!(4))
+    );
+    assert_eq!(well["breaker"], "closed");
+    assert_eq!(operator.get(&format!("/v1/webhooks/{id}/health")), well);
+
+    answer.store(500, Ordering::SeqCst);
+    send(&publisher, &hooks, 5);
+    let ill = until(&operator, &path, |health| health["total"] == 9);
+    let expected = json!({
+        "health": "unhealthy", "state": "active", "failed": 5, "server_errors": 5,
+        "client_errors": 0, "consecutive_failures": 5, "success_rate": 4.0 / 9.0,
+        "complete": true,
+    });
+    for (field, value) in expected.as_object().unwrap() {
+        assert_eq!(&ill[field], value, "{field}");
+    }
+    assert!(ill["failing_since"].as_str() <= ill["last_failure_at"].as_str());
+    assert!(ill["avg_response_time"].as_f64().unwrap() > 0.0);
+    let summary = operator.get("/v1/health-summary");
+    assert_eq!(
+        (&summary["total"], &summary["unhealthy"]),
+        (&json!(2), &json!(1))
+    );
+    assert_eq!(summary["webhooks"][0]["webhook_id"], json!(id));
+
+    // The receiver is gone: its webhook is disabled at once, and what comes is held.
+    answer.store(410, Ordering::SeqCst);
+    send(&publisher, &hooks, 1);
+    let webhook = format!("/v1/consumers/acme/webhooks/{id}");
+    let gone = until(&operator, &webhook, |webhook| {
+        webhook["state"] == "disabled"
+    });
+    assert_eq!(gone["active"], false);
+    publisher.publish("acme", "order.paid", &json!({ "payload": "held" }));
+    let stats = until(&operator, "/v1/consumers/acme/stats", |stats| {
+        stats["backlog"] == 1
+    });
+    assert_eq!(
+        (&stats["disabled"], &stats["webhooks"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(stats["attempts"]["failed"], 6);
+    assert_eq!(stats["backlogs"][0]["webhook_id"], json!(id));
+    assert!(stats["oldest_age_seconds"].as_f64().unwrap() >= 0.0);
+    answer.store(200, Ordering::SeqCst);
+    operator.done("POST", &format!("{webhook}:resume"), "");
+    assert_eq!(told(&hooks.next()).1, json!("held"));
+
+    let mut names: Vec<String> = (0..10)
+        .map(|_| told(&listening.next()).0.as_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    let of = |name: &str| names.iter().filter(|one| one.ends_with(name)).count();
+    assert_eq!(of("delivery_failed"), 6, "{names:?}");
+    assert_eq!(of("health_changed"), 2, "{names:?}");
+    assert_eq!((of("disabled"), of("enabled")), (1, 1), "{names:?}");
+    // What it tells is stored as any event is, and it stops as it should.
+    let rows = folder.done(&[
+        "query",
+        "select count(*) from messages where consumer = '_sparrow'",
+        "--format",
+        "csv",
+    ]);
+    assert_eq!(rows.lines().last(), Some("10"), "{rows}");
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn nobody_else_publishes_what_the_server_tells() {
+    let folder = Folder::new();
+    let (_server, operator, publisher) = start(&folder);
+    let path = "/v1/consumers/_sparrow/events?event=sparrow.webhook.disabled";
+    let (status, answer) = publisher.call("POST", path, r#"{"payload":1}"#);
+    assert_eq!((status, &answer["field"]), (422, &json!("consumer")));
+    let hooks = Hooks::new(|_| 200);
+    let others = "/v1/consumers/_other/webhooks";
+    let (status, answer) = operator.call("POST", others, &fields(&hooks, "*"));
+    assert_eq!((status, &answer["field"]), (422, &json!("consumer")));
+}
