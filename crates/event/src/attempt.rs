@@ -100,6 +100,9 @@ pub struct AttemptRecord<'a> {
     pub error_message: &'a str,
     /// Failed attempts so far that count against the retries: a receiver's 429 does not.
     pub failures: u32,
+    /// Somebody asked for this delivery once more: the record that is of no attempt says so, and
+    /// those of the attempts that follow.
+    pub by_hand: bool,
 }
 
 impl<'a> AttemptRecord<'a> {
@@ -114,6 +117,11 @@ impl<'a> AttemptRecord<'a> {
     /// The project of a record made by [`AttemptRecord::forget`].
     pub fn forgets(&self) -> Option<&'a str> {
         (*self == Self::forget(self.project) && !self.project.is_empty()).then_some(self.project)
+    }
+
+    /// Whether it takes up a delivery that had ended.
+    pub fn reopens(&self) -> bool {
+        self.by_hand && !self.attempted && self.status == DeliveryStatus::Retrying as i32
     }
 
     /// Appends the message to `out`.
@@ -140,6 +148,7 @@ impl<'a> AttemptRecord<'a> {
         encode::text(20, self.phase, out);
         encode::text(21, self.error_message, out);
         encode::number(22, u64::from(self.failures), out);
+        encode::number(23, u64::from(self.by_hand), out);
     }
 
     /// Reads the message.
@@ -147,8 +156,8 @@ impl<'a> AttemptRecord<'a> {
     /// # Errors
     /// [`Malformed`] if it is none.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        /// Fields 1 to 22.
-        const KNOWN: u64 = (1 << 23) - 2;
+        /// Fields 1 to 23.
+        const KNOWN: u64 = (1 << 24) - 2;
         const DELIVERY_ID: u32 = block_key(1);
         const PROJECT: u32 = block_key(2);
         const CONSUMER: u32 = block_key(3);
@@ -171,6 +180,7 @@ impl<'a> AttemptRecord<'a> {
         const PHASE: u32 = block_key(20);
         const ERROR_MESSAGE: u32 = block_key(21);
         const FAILURES: u32 = varint_key(22);
+        const BY_HAND: u32 = varint_key(23);
         let mut record = Self::default();
         let mut cursor = Cursor::new(bytes);
         while !cursor.is_empty() {
@@ -197,6 +207,7 @@ impl<'a> AttemptRecord<'a> {
                 PHASE => record.phase = cursor.text()?,
                 ERROR_MESSAGE => record.error_message = cursor.text()?,
                 FAILURES => record.failures = cursor.varint()? as u32,
+                BY_HAND => record.by_hand = cursor.varint()? != 0,
                 key => cursor = cursor.skip_unknown(key, KNOWN)?,
             }
         }
@@ -233,6 +244,7 @@ mod tests {
             phase: "wait",
             error_message: "the receiver answered 503",
             failures: 1,
+            by_hand: true,
         };
         let mut bytes = Vec::new();
         record.encode(&mut bytes);

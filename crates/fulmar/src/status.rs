@@ -105,6 +105,7 @@ fn webhooks(stats: &SenderStats) -> Value {
     json!({
         "ledger": {
             "matched": counts.matched,
+            "reopened": counts.reopened,
             "delivered": counts.delivered,
             "failed": counts.failed,
             "expired": counts.expired,

@@ -154,3 +154,91 @@ fn nobody_else_publishes_what_the_server_tells() {
     let (status, answer) = operator.call("POST", others, &fields(&hooks, "*"));
     assert_eq!((status, &answer["field"]), (422, &json!("consumer")));
 }
+
+#[test]
+fn what_has_ended_is_sent_again_one_by_one_or_by_a_filter() {
+    let folder = Folder::new();
+    let (server, operator, publisher) = start(&folder);
+    let (answer, hooks) = turning();
+    answer.store(404, Ordering::SeqCst);
+    let id = operator.webhook("acme", &fields(&hooks, "order.*"));
+    send(&publisher, &hooks, 5);
+    let list = "/v1/deliveries?status=failed";
+    let count = |answer: &Value| answer["deliveries"].as_array().unwrap().len();
+    let failed = until(&operator, list, |answer| count(answer) == 5);
+    let one = failed["deliveries"][0]["delivery_id"].as_str().unwrap();
+    let path = format!("/v1/consumers/acme/deliveries/{one}");
+    let retry = format!("{path}:retry");
+
+    answer.store(200, Ordering::SeqCst);
+    let (status, told) = operator.call("POST", &retry, "");
+    assert_eq!((status, &told["status"]), (202, &json!("retrying")));
+    let got = hooks.next();
+    assert_eq!(got.id(), format!("msg_{one}"));
+    assert_eq!(got.headers["fulmar-replay"], "true");
+    let taken = until(&operator, &path, |view| view["status"] == "success");
+    assert_eq!(taken["attempt_count"], 2);
+    let (status, told) = operator.call("POST", &retry, "");
+    assert_eq!((status, &told["code"]), (409, &json!("already_delivered")));
+    assert_eq!(operator.call("POST", &retry, r#"{"force":true}"#).0, 202);
+    assert_eq!(hooks.next().id(), got.id());
+    until(&operator, &path, |view| view["attempt_count"] == 3);
+
+    // The rest by a filter, in pages; those of others are left alone.
+    let other = "/v1/consumers/zeta/deliveries:retry";
+    let none = json!({ "retried": 0, "skipped": 0, "next_cursor": null });
+    assert_eq!(operator.done("POST", other, ""), none);
+    let many = "/v1/consumers/acme/deliveries:retry";
+    let filter = json!({ "webhook_id": id, "limit": 3 });
+    let first = operator.done("POST", many, &filter.to_string());
+    assert_eq!(
+        (&first["retried"], &first["skipped"]),
+        (&json!(3), &json!(0))
+    );
+    let mut rest = filter.clone();
+    rest["cursor"] = first["next_cursor"].clone();
+    let rest = operator.done("POST", many, &rest.to_string());
+    assert_eq!(
+        (&rest["retried"], &rest["next_cursor"]),
+        (&json!(1), &Value::Null)
+    );
+    (0..4).for_each(|_| drop(hooks.next()));
+    until(&operator, "/v1/deliveries?status=success", |answer| {
+        count(answer) == 5
+    });
+
+    let refused = [
+        (many, r#"{"status":"success"}"#, 422, "status"),
+        (many, r#"{"status":"retrying","force":true}"#, 422, "status"),
+        (many, r#"{"limit":1001}"#, 422, "limit"),
+        (many, r#"{"webhook":"x"}"#, 422, "webhook"),
+    ];
+    for (path, body, expected, field) in refused {
+        let (status, told) = operator.call("POST", path, body);
+        assert_eq!(
+            (status, &told["field"]),
+            (expected, &json!(field)),
+            "{body}"
+        );
+    }
+    assert_eq!(
+        operator.call("POST", "/v1/deliveries/none:retry", "").0,
+        404
+    );
+    // Nothing is sent again for a webhook that is gone.
+    operator.call("DELETE", &format!("/v1/consumers/acme/webhooks/{id}"), "");
+    let (status, told) = operator.call("POST", &retry, r#"{"force":true}"#);
+    assert_eq!((status, &told["code"]), (409, &json!("webhook_gone")));
+    let status = folder.json(&["status", "--json"]);
+    let ledger = &status["webhooks"]["ledger"];
+    assert_eq!(
+        (&ledger["matched"], &ledger["reopened"]),
+        (&json!(5), &json!(6))
+    );
+    assert_eq!(
+        (&ledger["delivered"], &ledger["failed"]),
+        (&json!(6), &json!(5))
+    );
+    assert_eq!(ledger["undecided"], 0);
+    assert_eq!(server.stop().code(), Some(0));
+}

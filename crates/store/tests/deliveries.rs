@@ -43,6 +43,7 @@ fn retried(created_ms: i64) -> AttemptRecord<'static> {
         phase: "wait",
         error_message: "the receiver answered 503",
         failures: 1,
+        by_hand: false,
     }
 }
 

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use bed::*;
 use fulmar_event::{AttemptRecord, DeliveryStatus};
-use fulmar_log::Topic;
+use fulmar_flow::StateBatch;
+use fulmar_log::{Records, Topic};
 use fulmar_registry::{Change, RetryPolicy, WebhookState};
-use fulmar_webhooks::sender::SenderConfig;
+use fulmar_webhooks::sender::{DeliveryId, Ended, SenderConfig};
 use fulmar_webhooks::sign::Signer;
 
 fn numbered(count: usize) -> impl Iterator<Item = String> {
@@ -280,4 +281,183 @@ fn a_receiver_that_fails_is_left_alone_and_asked_with_one_delivery() {
     let stats = settle(&sender, |stats| stats.counts.delivered == 40);
     assert_eq!((stats.counts.failed, stats.counts.undecided()), (0, 0));
     assert_eq!(stats.left_alone.len(), 0);
+}
+
+/// The deliveries that have ended, as the newest record of each tells of them.
+fn ended(bed: &Bed) -> Vec<Ended> {
+    let mut found = std::collections::BTreeMap::new();
+    let mut reader = bed.log.journal(Topic::Deliveries).reader(0);
+    while let Some(chunk) = reader.next(1 << 20).unwrap() {
+        for record in &chunk {
+            let read = AttemptRecord::parse(record.bytes).unwrap();
+            let one = Ended {
+                id: DeliveryId::parse(read.delivery_id).unwrap(),
+                webhook: read.webhook_id.to_owned(),
+                project: read.project.to_owned(),
+                subscription: read.subscription_id.to_owned(),
+                event_id: read.event_id.to_owned(),
+                event_name: read.event_name.to_owned(),
+                event_offset: read.event_offset,
+                created_ms: read.created_ms,
+                attempts: read.attempt,
+            };
+            found.insert(one.event_id.clone(), one);
+        }
+    }
+    found.into_values().collect()
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+#[test]
+fn what_has_ended_is_sent_again_when_asked_for_with_the_same_id_and_bytes() {
+    let (dir, answer) = (
+        tempfile::tempdir().unwrap(),
+        Arc::new(AtomicBool::new(true)),
+    );
+    let seen = Arc::clone(&answer);
+    let receiver = Receiving::new(move |_| match seen.load(Ordering::SeqCst) {
+        true => status(404),
+        false => status(200),
+    });
+    let bed = open(dir.path());
+    bed.webhook("wh-1", &receiver.url(), |one| one.retry = at_once(2));
+    let sender = bed.start();
+    bed.publish(numbered(3));
+    let first: Vec<Got> = (0..3).map(|_| receiver.next()).collect();
+    settle(&sender, |stats| stats.counts.failed == 3);
+    let all = ended(&bed);
+    assert_eq!(all.len(), 3);
+    // It fails once more, then is taken; asking twice at once sends it once.
+    assert!(wait(sender.send_again(all.clone())));
+    assert!(wait(sender.send_again(all.clone())));
+    let again: Vec<Got> = (0..3).map(|_| receiver.next()).collect();
+    let stats = settle(&sender, |stats| stats.counts.failed == 6);
+    assert_eq!((stats.counts.reopened, stats.counts.undecided()), (3, 0));
+    answer.store(false, Ordering::SeqCst);
+    assert!(wait(sender.send_again(ended(&bed))));
+    let taken: Vec<Got> = (0..3).map(|_| receiver.next()).collect();
+    let stats = settle(&sender, |stats| stats.counts.delivered == 3);
+    assert_eq!((stats.counts.matched, stats.counts.reopened), (3, 6));
+    assert_eq!((stats.counts.failed, stats.counts.undecided()), (6, 0));
+    for (round, attempt) in [(&first, "1"), (&again, "2"), (&taken, "3")] {
+        for got in round {
+            let same = first.iter().find(|one| one.id() == got.id()).unwrap();
+            assert_eq!(got.body, same.body);
+            assert_eq!(got.header("x-sparrow-attempt"), attempt);
+            let told = if attempt == "1" { "" } else { "true" };
+            assert_eq!(got.header("fulmar-replay"), told);
+        }
+    }
+    assert!(receiver.got.try_recv().is_err(), "nothing came twice");
+}
+
+/// Appends what a sender that died right after had written.
+fn append(bed: &Bed, records: &[AttemptRecord<'_>]) {
+    let mut appended = Records::new();
+    for record in records {
+        let mark = appended.begin(0);
+        record.encode(appended.buffer());
+        appended.end(mark);
+    }
+    let deliveries = bed.log.journal(Topic::Deliveries);
+    deliveries.append_blocking(appended).unwrap();
+}
+
+#[test]
+fn a_death_after_something_was_taken_up_again_counts_it_once_and_sends_it() {
+    let (dir, answer) = (
+        tempfile::tempdir().unwrap(),
+        Arc::new(AtomicBool::new(true)),
+    );
+    let seen = Arc::clone(&answer);
+    let receiver = Receiving::new(move |_| match seen.load(Ordering::SeqCst) {
+        true => status(404),
+        false => status(200),
+    });
+    let bed = open(dir.path());
+    let state = |state: WebhookState| {
+        bed.webhook("wh-1", &receiver.url(), |one| one.state = state);
+    };
+    state(WebhookState::Active);
+    let sender = bed.start();
+    bed.publish(numbered(3));
+    settle(&sender, |stats| stats.counts.failed == 3);
+    drop(sender);
+    (0..3).for_each(|_| drop(receiver.next()));
+    answer.store(false, Ordering::SeqCst);
+    state(WebhookState::Paused);
+    let head = || -> serde_json::Value {
+        let bytes = bed.state.get("webhooks", b"share/0").unwrap().unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    };
+    let outcomes_from = head()["outcomes_from"].clone();
+
+    let all = ended(&bed);
+    let ids: Vec<String> = all.iter().map(|one| one.id.to_string()).collect();
+    let record = |place: usize, status: DeliveryStatus, attempt: u32| AttemptRecord {
+        delivery_id: &ids[place],
+        project: "default",
+        webhook_id: "wh-1",
+        event_id: &all[place].event_id,
+        event_offset: all[place].event_offset,
+        created_ms: all[place].created_ms,
+        status: status as i32,
+        attempt,
+        attempted: status != DeliveryStatus::Retrying,
+        due_ms: 1,
+        by_hand: true,
+        ..AttemptRecord::default()
+    };
+    let (again, failed) = (DeliveryStatus::Retrying, DeliveryStatus::Failed);
+    let tail = [
+        record(0, again, 1),
+        // An append that had failed, and was there all the same.
+        record(1, again, 1),
+        record(1, again, 1),
+        record(1, failed, 2),
+        record(2, again, 1),
+        record(2, DeliveryStatus::Delivered, 2),
+        record(2, again, 2),
+    ];
+    append(&bed, &tail);
+    let counts = |stats: &fulmar_webhooks::sender::SenderStats| {
+        let counts = stats.counts;
+        let ends = (counts.failed, counts.delivered);
+        (counts.matched, counts.reopened, ends, counts.undecided())
+    };
+    // Taken up again: one, one and two times.
+    let expected = (3, 4, (4, 1), 2);
+    for _ in 0..2 {
+        let sender = bed.start();
+        let stats = settle(&sender, |_| true);
+        assert_eq!(counts(&stats), expected);
+        assert_eq!(stats.parked, 2);
+        drop(sender);
+        // The next death comes before the checkpoint that leaves this tail behind.
+        let mut head = head();
+        head["outcomes_from"] = outcomes_from.clone();
+        let mut batch = StateBatch::new();
+        batch.put(
+            "webhooks",
+            b"share/0".as_slice(),
+            serde_json::to_vec(&head).unwrap(),
+        );
+        bed.state.commit(batch).unwrap();
+    }
+    state(WebhookState::Active);
+    let sender = bed.start();
+    let stats = settle(&sender, |stats| stats.counts.undecided() == 0);
+    assert_eq!(counts(&stats), (3, 4, (4, 3), 0));
+    let mut sent: Vec<String> = (0..2).map(|_| receiver.next().id().to_owned()).collect();
+    sent.sort();
+    let mut wanted = [format!("msg_{}", ids[0]), format!("msg_{}", ids[2])];
+    wanted.sort();
+    assert_eq!(sent, wanted);
+    assert!(receiver.got.try_recv().is_err(), "nothing came twice");
 }

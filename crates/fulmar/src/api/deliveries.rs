@@ -120,23 +120,24 @@ struct AttemptList {
 
 /// A row of the query below.
 #[derive(Deserialize)]
-struct DeliveryLine {
-    id: String,
-    webhook_id: String,
-    subscription_id: String,
-    event_id: String,
-    event_name: String,
-    consumer: String,
-    status: String,
-    attempt_count: u32,
-    max_attempts: u32,
-    created_ms: i64,
-    last_ms: Option<i64>,
-    next_ms: Option<i64>,
-    response_code: u32,
-    response_body: String,
-    error_category: String,
-    error_message: String,
+pub struct DeliveryLine {
+    pub id: String,
+    pub webhook_id: String,
+    pub subscription_id: String,
+    pub event_id: String,
+    pub event_name: String,
+    pub event_offset: u64,
+    pub consumer: String,
+    pub status: String,
+    pub attempt_count: u32,
+    pub max_attempts: u32,
+    pub created_ms: i64,
+    pub last_ms: Option<i64>,
+    pub next_ms: Option<i64>,
+    pub response_code: u32,
+    pub response_body: String,
+    pub error_category: String,
+    pub error_message: String,
 }
 
 impl DeliveryLine {
@@ -200,7 +201,7 @@ fn list(call: &Call) -> Result<Reply, ApiError> {
     })
 }
 
-fn one(call: &Call) -> Result<Reply, ApiError> {
+pub fn one(call: &Call) -> Result<Reply, ApiError> {
     let id = call.part("id");
     let found = match row(call, id)? {
         Some(found) => Some(found),
@@ -217,7 +218,7 @@ fn one(call: &Call) -> Result<Reply, ApiError> {
     Reply::ok(&found.ok_or_else(|| ApiError::unknown("delivery", id))?)
 }
 
-fn is_of_path(call: &Call, consumer: &str) -> bool {
+pub fn is_of_path(call: &Call, consumer: &str) -> bool {
     call.path
         .get("consumer")
         .is_none_or(|named| named == consumer)

@@ -36,6 +36,14 @@ impl Place {
         }
     }
 
+    /// That of a row.
+    pub fn of_line(created_ms: i64, id: &str) -> Self {
+        Self {
+            created_ms,
+            id: id.to_owned(),
+        }
+    }
+
     /// The cursor of what comes after it.
     pub fn cursor(&self) -> String {
         cursor(&format!("{}:{}", self.created_ms, self.id))
@@ -232,7 +240,8 @@ impl Wanted {
              ORDER BY created_at DESC, id DESC LIMIT {limit}), \
              tried AS (SELECT delivery_id, max(started_at) AS at FROM delivery_attempts \
              WHERE delivery_id IN (SELECT id FROM page) GROUP BY delivery_id) \
-             SELECT id, webhook_id, subscription_id, event_id, event_name, consumer, status, \
+             SELECT id, webhook_id, subscription_id, event_id, event_name, event_offset, \
+             consumer, status, \
              attempt_count, max_attempts, epoch_ms(created_at) AS created_ms, \
              epoch_ms(tried.at) AS last_ms, epoch_ms(next_retry_at) AS next_ms, response_code, \
              response_body, error_category, error_message \

@@ -13,6 +13,7 @@ mod health;
 pub mod openapi;
 mod paging;
 pub mod reading;
+mod retry;
 mod route;
 mod schema_change;
 mod subscriptions;
@@ -104,6 +105,7 @@ impl Reply {
         }
     }
 
+    /// Any status with a body.
     fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
         let body = serde_json::to_string(body).map_err(|e| ApiError::Failed(e.to_string()))?;
         Ok(Self { status, body })

@@ -7,7 +7,7 @@ use hyper::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    Call, Reply, consumers, deliveries, event_types, events, health, subscriptions, webhooks,
+    Call, Reply, consumers, deliveries, event_types, events, health, retry, subscriptions, webhooks,
 };
 use crate::api::error::ApiError;
 
@@ -99,6 +99,7 @@ pub fn routes() -> Vec<Route> {
     consumers::routes(&mut routes);
     events::routes(&mut routes);
     deliveries::routes(&mut routes);
+    retry::routes(&mut routes);
     health::routes(&mut routes);
     routes
 }

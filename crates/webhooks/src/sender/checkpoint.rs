@@ -37,11 +37,14 @@ pub(super) struct Head {
     pub position: u64,
     /// Outcomes before it are applied.
     pub outcomes_from: u64,
+    /// Deliveries that were taken up again by records before it are so in committed state.
+    #[serde(default)]
+    pub reopened_to: u64,
     pub counts: Counts,
 }
 
-/// The form of [`Head`].
-pub(super) const FORMAT: u32 = 1;
+/// The form of [`Head`]; 2 knows deliveries that were taken up again.
+pub(super) const FORMAT: u32 = 2;
 
 impl Head {
     /// The committed one; none when there has never been a webhook.
@@ -134,6 +137,11 @@ impl Pending {
         }
     }
 
+    /// Outcomes before it were applied by the last checkpoint.
+    pub fn outcomes_from(&self) -> u64 {
+        self.head.outcomes_from
+    }
+
     pub fn has_decided(&self, id: &DeliveryId) -> bool {
         self.decided.contains(id)
     }
@@ -180,6 +188,7 @@ impl Share {
             format: FORMAT,
             position: self.fan_out.position,
             outcomes_from: self.outcomes_from(),
+            reopened_to: self.applied_to(),
             counts: self.counts,
         };
         if batch.is_empty() && head == self.pending.head {
@@ -204,6 +213,11 @@ impl Share {
         if !self.fan_out.tail.is_empty() {
             return self.pending.head.outcomes_from;
         }
+        self.applied_to()
+    }
+
+    /// Outcomes before it are applied in memory.
+    fn applied_to(&self) -> u64 {
         let end = self.parts.deliveries.end();
         self.outcomes.floor.unwrap_or(end)
     }
@@ -212,6 +226,9 @@ impl Share {
     fn put_undecided(&mut self, batch: &mut StateBatch) {
         self.pending.has_waiting = false;
         for delivery in self.memory.values() {
+            if delivery.standing.get() == Standing::Asked {
+                continue;
+            }
             let webhook = &self.lanes[delivery.lane].webhook;
             let is_waiting = delivery.standing.get() == Standing::Waiting;
             let due_ms = match (delivery.stored_due_ms.get(), is_waiting) {

@@ -87,18 +87,23 @@ impl Happening {
         }
     }
 
-    /// In place of an event that the log does not have any more.
-    pub fn lost(offset: u64) -> Self {
+    /// Stands for an event whose record is not at hand: what its outcomes say of it.
+    pub fn named(offset: u64, (id, name, project): (&str, &str, &str)) -> Self {
         Self {
+            id: id.into(),
+            name: name.into(),
+            project: project.into(),
             offset,
-            id: "".into(),
-            name: "".into(),
-            project: "".into(),
             expires_ms: 0,
             record: Bytes::new(),
             envelope: OnceLock::new(),
             held: Arc::default(),
         }
+    }
+
+    /// In place of an event that the log does not have any more.
+    pub fn lost(offset: u64) -> Self {
+        Self::named(offset, ("", "", ""))
     }
 
     pub fn is_lost(&self) -> bool {
@@ -133,6 +138,8 @@ impl Drop for Happening {
 /// Where a delivery in memory stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
+    /// It is to be taken up again, and that is not durable yet.
+    Asked,
     /// In its lane's queue.
     Ready,
     /// Being sent, or sent and its outcome is not durable yet.
@@ -154,6 +161,8 @@ pub(super) struct Delivery {
     pub attempts: Cell<u32>,
     /// Those that count against the retries.
     pub failures: Cell<u32>,
+    /// Somebody asked for it once more.
+    pub by_hand: bool,
     pub due_ms: Cell<i64>,
     /// Under which due time it is on disk, or about to be.
     pub stored_due_ms: Cell<Option<i64>>,
@@ -170,6 +179,7 @@ impl Delivery {
             created_ms: self.created_ms,
             attempts: self.attempts.get(),
             failures: self.failures.get(),
+            by_hand: self.by_hand,
             subscription: self.subscription.as_deref().unwrap_or_default().into(),
         }
     }
@@ -190,9 +200,14 @@ pub struct Parked {
     pub attempts: u32,
     /// Those that count against the retries.
     pub failures: u32,
+    /// Somebody asked for it once more.
+    pub by_hand: bool,
     /// The subscription that matched, or empty.
     pub subscription: Box<str>,
 }
+
+/// The bit of the failures on disk that says [`Parked::by_hand`].
+const BY_HAND: u32 = 1 << 31;
 
 /// Bytes of a key after its webhook: zero, due time, id.
 const KEY_TAIL_BYTES: usize = 1 + 8 + 16;
@@ -211,7 +226,8 @@ impl Parked {
         value.extend_from_slice(&self.offset.to_be_bytes());
         value.extend_from_slice(&self.created_ms.to_be_bytes());
         value.extend_from_slice(&self.attempts.to_be_bytes());
-        value.extend_from_slice(&self.failures.to_be_bytes());
+        let flag = if self.by_hand { BY_HAND } else { 0 };
+        value.extend_from_slice(&(self.failures | flag).to_be_bytes());
         value.extend_from_slice(self.subscription.as_bytes());
         value
     }
@@ -222,13 +238,15 @@ impl Parked {
         let at = key.len().checked_sub(KEY_TAIL_BYTES)?;
         let (webhook, tail) = key.split_at(at);
         let (fixed, subscription) = value.split_at_checked(24)?;
+        let failures = u32::from_be_bytes(fixed[20..].try_into().ok()?);
         let parked = Self {
             id: DeliveryId(tail[9..].try_into().ok()?),
             due_ms: i64::from_be_bytes(tail[1..9].try_into().ok()?),
             offset: u64::from_be_bytes(fixed[..8].try_into().ok()?),
             created_ms: i64::from_be_bytes(fixed[8..16].try_into().ok()?),
             attempts: u32::from_be_bytes(fixed[16..20].try_into().ok()?),
-            failures: u32::from_be_bytes(fixed[20..].try_into().ok()?),
+            failures: failures & !BY_HAND,
+            by_hand: failures & BY_HAND != 0,
             subscription: std::str::from_utf8(subscription).ok()?.into(),
         };
         Some((std::str::from_utf8(webhook).ok()?, parked))
@@ -256,6 +274,7 @@ mod tests {
             created_ms: 1_700_000_000_000,
             attempts: 2,
             failures: 1,
+            by_hand: true,
             subscription: "sub-1".into(),
         }
     }

@@ -108,7 +108,7 @@ impl Share {
             let told = "its event is not in the log any more: retention has removed it";
             return self.end_unsent(delivery, DeliveryStatus::Expired, told);
         }
-        if expires_ms != 0 && now_ms >= expires_ms {
+        if expires_ms != 0 && now_ms >= expires_ms && !delivery.by_hand {
             let told = "its time to live was over before it was sent";
             return self.end_unsent(delivery, DeliveryStatus::Expired, told);
         }
@@ -117,7 +117,7 @@ impl Share {
         let Some(ready) = ready else {
             return self.end_unsent(delivery, DeliveryStatus::Cancelled, "the webhook is gone");
         };
-        if self.is_too_late(&delivery, now_ms) {
+        if !delivery.by_hand && self.is_too_late(&delivery, now_ms) {
             let told = "its deadline was over before it could be sent";
             return self.end_unsent(delivery, DeliveryStatus::Failed, told);
         }
@@ -153,6 +153,7 @@ impl Share {
                         event: &delivery.event.id,
                         attempt: delivery.attempts.get() + 1,
                         now_ms,
+                        by_hand: delivery.by_hand,
                     };
                     let body = delivery.event.body(receiver.shape());
                     let outgoing = receiver.outgoing(labels, body);
@@ -207,6 +208,7 @@ impl Share {
         *self.attempts.entry(word).or_default() += 1;
         let before = Before {
             created_ms: delivery.created_ms,
+            by_hand: delivery.by_hand,
             failures: delivery.failures.get(),
         };
         let dice = dice(&delivery);

@@ -198,12 +198,16 @@ impl Share {
                 created_ms: now_ms,
                 attempts: 0,
                 failures: 0,
+                by_hand: false,
                 subscription: one.subscription.as_deref().unwrap_or_default().into(),
             };
             match self.fan_out.tail.remove(&id) {
                 Some(end) if end.status.is_final() => self.counts.end(end.status),
                 Some(end) => {
                     end.put_on(&mut parked);
+                    if parked.by_hand {
+                        self.open_again.insert(id);
+                    }
                     self.pending.park(lane, parked);
                 }
                 None if self.has_room(lane, now_ms) => {
@@ -261,6 +265,7 @@ impl Share {
             created_ms: parked.created_ms,
             attempts: parked.attempts.into(),
             failures: parked.failures.into(),
+            by_hand: parked.by_hand,
             due_ms: parked.due_ms.into(),
             stored_due_ms: stored_due_ms.into(),
             standing: Standing::Ready.into(),

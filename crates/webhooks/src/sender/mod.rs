@@ -6,6 +6,7 @@
 //! yet, as one batch. What succeeds at once touches no state but its outcome. One thread does all
 //! of it, so that nothing is locked between reading, scheduling and sending.
 
+mod again;
 mod breaker;
 mod checkpoint;
 mod delivery;
@@ -33,6 +34,7 @@ use fulmar_log::{Journal, LogError};
 use fulmar_registry::{Registry, RegistryError};
 use tokio::sync::{mpsc, oneshot};
 
+pub use again::Ended;
 pub use checkpoint::committed_ends;
 pub use delivery::{DeliveryId, Parked};
 pub use stats::{Counts, SenderStats};
@@ -124,6 +126,8 @@ pub enum SenderError {
 enum Command {
     /// Answer once all that is undecided now is in committed state.
     Checkpoint(oneshot::Sender<()>),
+    /// Take deliveries up again.
+    Again(again::Again),
     /// Send nothing new, wait for what is in flight, commit, end.
     Stop,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fulmar_event::{AttemptRecord, DeliveryStatus, Records};
 use fulmar_log::LogError;
+use tokio::sync::oneshot;
 
 use super::delivery::Delivery;
 use super::share::{Note, Share};
@@ -65,6 +66,8 @@ struct Settled {
     due_ms: i64,
     attempts: u32,
     failures: u32,
+    /// It had ended, and is taken up again.
+    is_reopened: bool,
 }
 
 /// Outcomes that are not durable yet.
@@ -73,6 +76,9 @@ pub(super) struct Outcomes {
     records: Records,
     settled: Vec<Settled>,
     appending: Vec<Settled>,
+    /// Who waits until what is settled is durable, and until what is being appended is.
+    pub asked: Vec<oneshot::Sender<()>>,
+    appending_asked: Vec<oneshot::Sender<()>>,
     /// The records of an append that failed, to be tried again.
     again: Option<Records>,
     /// No record of the append under way lies before it.
@@ -132,7 +138,9 @@ impl Share {
             phase: outcome.error.phase,
             error_message: &outcome.error.message,
             failures: outcome.failures,
+            by_hand: delivery.by_hand,
         };
+        let is_reopened = record.reopens();
         let mark = self.outcomes.records.begin(0);
         record.encode(self.outcomes.records.buffer());
         self.outcomes.records.end(mark);
@@ -141,6 +149,7 @@ impl Share {
             due_ms: outcome.due_ms,
             attempts,
             failures: outcome.failures,
+            is_reopened,
             delivery: outcome.delivery,
         });
     }
@@ -154,6 +163,7 @@ impl Share {
         let empty = self.parts.deliveries.buffer();
         let records = std::mem::replace(&mut outcomes.records, empty);
         outcomes.appending = std::mem::take(&mut outcomes.settled);
+        outcomes.appending_asked = std::mem::take(&mut outcomes.asked);
         self.append(records, Duration::ZERO);
     }
 
@@ -194,15 +204,21 @@ impl Share {
         for settled in std::mem::take(&mut self.outcomes.appending) {
             self.apply(&settled);
         }
+        for done in std::mem::take(&mut self.outcomes.appending_asked) {
+            // One that is gone needs no answer.
+            let _ = done.send(());
+        }
     }
 
     fn apply(&mut self, settled: &Settled) {
         let delivery = &settled.delivery;
         delivery.attempts.set(settled.attempts);
         delivery.failures.set(settled.failures);
+        self.counts.reopened += u64::from(settled.is_reopened);
         if settled.status.is_final() {
             self.counts.end(settled.status);
             self.memory.remove(&delivery.id);
+            self.open_again.remove(&delivery.id);
             let lane = &mut self.lanes[delivery.lane];
             lane.in_memory -= 1;
             self.pending.decide(&lane.webhook, delivery);

@@ -25,6 +25,7 @@ const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature
 const SPARROW_EVENT: HeaderName = HeaderName::from_static("x-sparrow-event-id");
 const SPARROW_DELIVERY: HeaderName = HeaderName::from_static("x-sparrow-delivery-id");
 const SPARROW_WEBHOOK: HeaderName = HeaderName::from_static("x-sparrow-webhook-id");
+const REPLAY: HeaderName = HeaderName::from_static("fulmar-replay");
 const SPARROW_ATTEMPT: HeaderName = HeaderName::from_static("x-sparrow-attempt");
 
 /// A webhook that is ready to be sent to.
@@ -51,6 +52,8 @@ pub struct Labels<'a> {
     pub attempt: u32,
     /// When it is made, ms since the epoch.
     pub now_ms: i64,
+    /// Somebody asked for the delivery once more.
+    pub by_hand: bool,
 }
 
 impl Receiver {
@@ -163,6 +166,9 @@ impl Receiver {
         if !signatures.is_empty() {
             set(WEBHOOK_SIGNATURE, &signatures);
         }
+        if labels.by_hand {
+            set(REPLAY, "true");
+        }
         if !self.webhook.plain_headers {
             // An id that no header can carry is in the body all the same.
             set(SPARROW_EVENT, labels.event);
@@ -273,6 +279,7 @@ mod tests {
         event: "evt-1",
         attempt: 3,
         now_ms: 1_700_000_000_900,
+        by_hand: false,
     };
 
     #[test]

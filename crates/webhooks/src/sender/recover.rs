@@ -1,5 +1,6 @@
 //! The start: committed state, then the tail of `deliveries`, before anything is sent (D1).
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +12,7 @@ use fulmar_registry::History;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::checkpoint::{Head, PARKED, Pending};
+use super::checkpoint::{FORMAT, Head, PARKED, Pending};
 use super::delivery::{DeliveryId, Parked};
 use super::fan_out::FanOut;
 use super::lane::Ring;
@@ -20,20 +21,33 @@ use super::rate::Rate;
 use super::receiver::Receivers;
 use super::share::{Note, Share, client};
 use super::window::Window;
-use super::{REPEATS, SenderError, SenderParts, SenderStats, WEBHOOKS};
+use super::{Counts, REPEATS, SenderError, SenderParts, SenderStats, WEBHOOKS};
 use crate::matching::Indexes;
 
 /// Bytes of the topic read at once.
 const READ_BYTES: usize = 1 << 20;
 
 /// What the newest record of a delivery says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TailEnd {
     pub status: DeliveryStatus,
     pub attempts: u32,
     failures: u32,
     due_ms: i64,
+    by_hand: bool,
     pub event_offset: u64,
+    reopened: Option<Box<Reopened>>,
+}
+
+/// What the tail says of a delivery that was taken up again since the checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Reopened {
+    times: u64,
+    /// Its ends before that.
+    ends: Vec<DeliveryStatus>,
+    webhook: String,
+    subscription: String,
+    created_ms: i64,
 }
 
 impl TailEnd {
@@ -42,13 +56,56 @@ impl TailEnd {
         parked.attempts = self.attempts;
         parked.failures = self.failures;
         parked.due_ms = self.due_ms;
+        parked.by_hand = self.by_hand;
+    }
+
+    /// Counts its end, if it has one, and those before it was taken up again.
+    fn count(&self, counts: &mut Counts) {
+        let reopened = self.reopened.as_deref();
+        counts.reopened += reopened.map_or(0, |reopened| reopened.times);
+        let before = reopened.map_or(&[][..], |reopened| &reopened.ends);
+        for status in before.iter().copied().chain([self.status]) {
+            counts.end(status);
+        }
+    }
+
+    /// The delivery that goes on, as it is put on disk.
+    fn parked(&self, id: DeliveryId, reopened: &Reopened) -> Parked {
+        let mut parked = Parked {
+            id,
+            due_ms: 0,
+            offset: self.event_offset,
+            created_ms: reopened.created_ms,
+            attempts: 0,
+            failures: 0,
+            by_hand: true,
+            subscription: reopened.subscription.as_str().into(),
+        };
+        self.put_on(&mut parked);
+        parked
+    }
+
+    /// Takes over what a later record says.
+    fn follow(&mut self, mut later: Self, read: &AttemptRecord<'_>, is_new: bool) {
+        later.reopened = self.reopened.take();
+        if read.reopens() && is_new {
+            let reopened = later.reopened.get_or_insert_default();
+            reopened.times += 1;
+            reopened
+                .ends
+                .extend(Some(self.status).filter(|status| status.is_final()));
+            reopened.webhook = read.webhook_id.to_owned();
+            reopened.subscription = read.subscription_id.to_owned();
+            reopened.created_ms = read.created_ms;
+        }
+        *self = later;
     }
 }
 
 /// Reads the outcomes from an offset on, the newest of each delivery.
 pub(super) fn read_tail(
     deliveries: &Journal,
-    from: u64,
+    (from, reopened_to): (u64, u64),
 ) -> Result<HashMap<DeliveryId, TailEnd>, SenderError> {
     let mut tail: HashMap<DeliveryId, TailEnd> = HashMap::new();
     let mut reader = deliveries.reader(from);
@@ -68,55 +125,104 @@ pub(super) fn read_tail(
                 attempts: read.attempt,
                 failures: read.failures,
                 due_ms: read.due_ms,
+                by_hand: read.by_hand,
                 event_offset: read.event_offset,
+                reopened: None,
             };
-            let known = tail.entry(id).or_insert(end);
-            if !known.status.is_final() && (status.is_final() || end.attempts > known.attempts) {
-                *known = end;
+            let is_new = record.offset >= reopened_to;
+            match tail.entry(id) {
+                Entry::Vacant(place) => {
+                    // Of what came before, the checkpoint knows.
+                    let before = TailEnd {
+                        status: DeliveryStatus::Retrying,
+                        ..end.clone()
+                    };
+                    place.insert(before).follow(end, &read, is_new);
+                }
+                Entry::Occupied(mut place) => {
+                    let known = place.get_mut();
+                    let goes_on = status.is_final() || end.attempts > known.attempts;
+                    // An append that failed and was there all the same is there twice.
+                    if known.status.is_final() == read.reopens() && (goes_on || read.reopens()) {
+                        known.follow(end, &read, is_new);
+                    }
+                }
             }
         }
     }
     Ok(tail)
 }
 
-/// Undecided deliveries by webhook: how many, and when the first is due.
-type Lanes = BTreeMap<String, (u64, i64)>;
+/// Deliveries that are not decided.
+#[derive(Default)]
+struct Undecided {
+    /// By webhook: how many, and when the first is due.
+    lanes: BTreeMap<String, (u64, i64)>,
+    /// Those that were taken up again.
+    by_hand: HashSet<DeliveryId>,
+}
+
+impl Undecided {
+    fn add(&mut self, webhook: &str, parked: &Parked) {
+        let lane = self
+            .lanes
+            .entry(webhook.to_owned())
+            .or_insert((0, i64::MAX));
+        *lane = (lane.0 + 1, lane.1.min(parked.due_ms));
+        if parked.by_hand {
+            self.by_hand.insert(parked.id);
+        }
+    }
+}
 
 /// Applies the tail to what is parked: a record that a checkpoint has applied finds nothing to do.
 fn apply_tail(
     parts: &SenderParts,
     head: &mut Head,
     tail: &mut HashMap<DeliveryId, TailEnd>,
-) -> Result<Lanes, SenderError> {
-    let mut lanes = Lanes::new();
+) -> Result<Undecided, SenderError> {
+    let (mut undecided, mut is_changed) = (Undecided::default(), false);
     let mut batch = StateBatch::new();
     for entry in parts.state.iter(PARKED)? {
         let (key, value) = entry?;
         let damaged = || SenderError::Entry("an entry of `deliveries` is unreadable".to_owned());
         let (webhook, mut parked) = Parked::read(&key, &value).ok_or_else(damaged)?;
         if let Some(end) = tail.remove(&parked.id) {
+            end.count(&mut head.counts);
             if end.status.is_final() {
                 batch.delete(PARKED, key.clone());
-                head.counts.end(end.status);
                 continue;
             }
-            if end.attempts > parked.attempts {
+            if end.attempts > parked.attempts || end.reopened.is_some() {
                 batch.delete(PARKED, key.clone());
                 end.put_on(&mut parked);
                 batch.put(PARKED, parked.key(webhook), parked.value());
             }
         }
-        let lane = lanes.entry(webhook.to_owned()).or_insert((0, i64::MAX));
-        *lane = (lane.0 + 1, lane.1.min(parked.due_ms));
+        undecided.add(webhook, &parked);
     }
-    // Of events that are read again; what else ended was applied by the checkpoint.
-    tail.retain(|_, end| end.event_offset >= head.position);
-    if !batch.is_empty() {
+    // Of events that are read again; what else ended was applied by the checkpoint, but for what
+    // was taken up again since.
+    let position = head.position;
+    for (id, end) in tail.extract_if(|_, end| end.event_offset < position) {
+        if let Some(reopened) = &end.reopened {
+            end.count(&mut head.counts);
+            is_changed = true;
+            if !end.status.is_final() {
+                let parked = end.parked(id, reopened);
+                undecided.add(&reopened.webhook, &parked);
+                batch.put(PARKED, parked.key(&reopened.webhook), parked.value());
+            }
+        }
+    }
+    if is_changed || !batch.is_empty() {
+        head.format = FORMAT;
+        head.reopened_to = parts.deliveries.end();
         // The tail stays to be read: what is left of it is of events that are read again.
         head.stage(&mut batch);
         parts.state.commit(batch)?;
     }
-    Ok(lanes)
+    Ok(undecided)
 }
 
 /// Where to begin without a checkpoint: nowhere before there is a webhook, and at the first event
@@ -175,9 +281,10 @@ pub(super) fn recover(
         parts.events.release(WEBHOOKS, head.position);
         parts.deliveries.release(WEBHOOKS, head.outcomes_from);
     }
-    let mut tail = read_tail(&parts.deliveries, head.outcomes_from)?;
-    let lanes = apply_tail(&parts, &mut head, &mut tail)?;
-    let on_disk = lanes.values().map(|(count, _)| count).sum();
+    let mut tail = read_tail(&parts.deliveries, (head.outcomes_from, head.reopened_to))?;
+    let recovered_to = parts.deliveries.end();
+    let undecided = apply_tail(&parts, &mut head, &mut tail)?;
+    let on_disk = undecided.lanes.values().map(|(count, _)| count).sum();
     let state = parts.registry.current();
     let receivers = Receivers::new(Arc::clone(&parts.keyring), parts.guard.clone(), state);
     let fan_out = fan_out(&parts, head.position, known, (tail, is_idle));
@@ -206,10 +313,13 @@ pub(super) fn recover(
         began: Instant::now(),
         last_checkpoint: Instant::now(),
         asked: Vec::new(),
+        again: Vec::new(),
+        open_again: undecided.by_hand,
+        recovered_to,
         stats,
         parts,
     };
-    for (webhook, (_, due_ms)) in lanes {
+    for (webhook, (_, due_ms)) in undecided.lanes {
         let lane = share.lane_of(&webhook, ("", ""));
         share.lanes[lane].next_due_ms = due_ms;
         share.look_at(lane);

@@ -1,7 +1,7 @@
 //! The sender's thread: one loop over what has happened.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::SyncSender;
@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
+use super::again::Again;
 use super::breaker::Breaker;
 use super::checkpoint::Pending;
 use super::delivery::{Delivery, DeliveryId};
@@ -79,6 +80,12 @@ pub(super) struct Share {
     pub began: Instant,
     pub last_checkpoint: Instant,
     pub asked: Vec<oneshot::Sender<()>>,
+    /// What is to be sent again.
+    pub again: Vec<Again>,
+    /// Those that were taken up again and have not ended.
+    pub open_again: HashSet<DeliveryId>,
+    /// Where `deliveries` ended at the start.
+    pub recovered_to: u64,
     pub stats: Arc<Mutex<SenderStats>>,
 }
 
@@ -149,6 +156,7 @@ impl Share {
                 biased;
                 command = commands.recv() => match command {
                     Some(Command::Checkpoint(done)) => self.asked.push(done),
+                    Some(Command::Again(again)) => self.again.push(again),
                     Some(Command::Stop) | None => {
                         self.stopping = true;
                         stop_at.get_or_insert(Instant::now() + self.parts.config.stop_time_max);
@@ -184,6 +192,7 @@ impl Share {
         if !self.stopping {
             self.read_on();
             self.fire_timers(now_ms);
+            self.take_up();
             self.dispatch(now_ms);
         }
         self.append_outcomes();

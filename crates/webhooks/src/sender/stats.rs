@@ -18,6 +18,9 @@ pub struct Counts {
     pub expired: u64,
     /// Their webhook is gone, or somebody took them back.
     pub cancelled: u64,
+    /// Deliveries that had ended and were taken up again.
+    #[serde(default)]
+    pub reopened: u64,
     /// Records of events that were matched already.
     pub repeats: u64,
 }
@@ -37,7 +40,7 @@ impl Counts {
     /// Deliveries that have not ended: pending or held.
     #[must_use]
     pub fn undecided(&self) -> u64 {
-        self.matched - self.delivered - self.failed - self.expired - self.cancelled
+        self.matched + self.reopened - self.delivered - self.failed - self.expired - self.cancelled
     }
 }
 

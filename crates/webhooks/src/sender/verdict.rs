@@ -16,6 +16,8 @@ pub struct Before {
     pub created_ms: i64,
     /// Failed attempts that count against the retries.
     pub failures: u32,
+    /// Somebody asked for it once more: its retries bound it, and no deadline does.
+    pub by_hand: bool,
 }
 
 /// What follows from an attempt.
@@ -61,7 +63,10 @@ pub fn after(
     let asked_ms = asked.and_then(|text| retry_after_ms(text, now_ms));
     let pause = if is_rate_limit {
         // Waiting is not failing: it costs no retry, and is bounded by time instead.
-        Some(asked_ms.unwrap_or(RATE_LIMITED_PAUSE_MS))
+        after.failures += u32::from(before.by_hand);
+        let is_bounded = after.failures <= webhook.retry.retries_max;
+        let pause = asked_ms.unwrap_or(RATE_LIMITED_PAUSE_MS);
+        Some(pause).filter(|_| is_bounded || !before.by_hand)
     } else {
         after.failures += 1;
         let own = pause_ms(&webhook.retry, after.failures, dice);
@@ -83,6 +88,9 @@ pub fn after(
 
 /// The last moment that an attempt may start, ms since the epoch.
 fn last_start_ms(webhook: &Webhook, before: Before, is_rate_limit: bool) -> i64 {
+    if before.by_hand {
+        return i64::MAX;
+    }
     let deadline_ms = match webhook.retry.deadline_s {
         Some(seconds) => i64::from(seconds) * 1_000,
         None if is_rate_limit => RATE_LIMITED_MS_MAX,
@@ -128,6 +136,7 @@ mod tests {
         let before = Before {
             created_ms: NOW - 1_000,
             failures,
+            by_hand: false,
         };
         let came = (fault.as_ref(), Some(&reply));
         after(&webhook(deadline), before, came, (NOW, 1.0))
@@ -189,6 +198,25 @@ mod tests {
     }
 
     #[test]
+    fn a_delivery_by_hand_has_no_deadline_and_is_bounded_by_its_retries() {
+        let of = |category, failures| {
+            let fault = Fault::new(category, Phase::Body, "");
+            let before = Before {
+                created_ms: NOW - 40 * 86_400_000,
+                failures,
+                by_hand: true,
+            };
+            let after = super::after(&webhook(Some(60)), before, (Some(&fault), None), (NOW, 1.0));
+            (after.status, after.failures)
+        };
+        for category in [Category::ServerError, Category::RateLimited] {
+            assert_eq!(of(category, 0), (DeliveryStatus::Retrying, 1));
+            assert_eq!(of(category, 1), (DeliveryStatus::Retrying, 2));
+            assert_eq!(of(category, 2), (DeliveryStatus::Failed, 3));
+        }
+    }
+
+    #[test]
     fn a_410_says_that_the_receiver_is_gone() {
         let after = answered(410, None, 0, None);
         assert_eq!(
@@ -199,6 +227,7 @@ mod tests {
         let before = Before {
             created_ms: NOW,
             failures: 0,
+            by_hand: false,
         };
         let timed_out = super::after(&webhook(None), before, (Some(&fault), None), (NOW, 0.0));
         assert_eq!(timed_out.due_ms, NOW + 30_000);

@@ -11,6 +11,7 @@ pub fn families(live: &Live) -> Vec<Family> {
     let counts = stats.counts;
     let terms = [
         ("matched", counts.matched),
+        ("reopened", counts.reopened),
         ("delivered", counts.delivered),
         ("failed", counts.failed),
         ("expired", counts.expired),
@@ -24,7 +25,7 @@ pub fn families(live: &Live) -> Vec<Family> {
     vec![
         Family::gauges(
             "fulmar_webhooks_deliveries",
-            "matched = delivered + failed + expired + cancelled + undecided, as committed",
+            "matched + reopened = delivered + failed + expired + cancelled + undecided, as committed",
             terms.map(term).into(),
         ),
         Family::counters(

@@ -1,0 +1,232 @@
+//! Deliveries that have ended, sent again by hand: one, or a page of those that a filter takes.
+
+use std::collections::BTreeMap;
+
+use fulmar_webhooks::sender::{DeliveryId, Ended};
+use hyper::{Method, StatusCode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+
+use super::deliveries::{DeliveryLine, is_of_path};
+use super::delivery_filter::{Place, Wanted};
+use super::paging::Page;
+use super::route::Route;
+use super::{ApiError, Call, Reply};
+
+/// Ends that a delivery can be sent again from without `force`.
+const ENDS: [&str; 3] = ["failed", "expired", "cancelled"];
+/// The one that needs it.
+const TAKEN: &str = "success";
+
+pub fn routes(routes: &mut Vec<Route>) {
+    let route = |path, told, handle| Route::new(Method::POST, path, told, handle);
+    let told = ("retryDelivery", "Sends a delivery again that has ended");
+    let path = "/v1/consumers/{consumer}/deliveries/{id}:retry";
+    let one = route(path, told, self::one).takes::<Force>();
+    routes.push(one.gives::<Retried>(202));
+    let told = ("retryAnyDelivery", "The same, of whichever consumer");
+    let one = route("/v1/deliveries/{id}:retry", told, self::one).takes::<Force>();
+    routes.push(one.gives::<Retried>(202));
+    let told = (
+        "retryDeliveries",
+        "Sends those again that a filter takes, the newest first",
+    );
+    let path = "/v1/consumers/{consumer}/deliveries:retry";
+    let many = route(path, told, many).takes::<Filter>();
+    routes.push(many.gives::<RetriedPage>(202));
+    let told = ("retryAllDeliveries", "The same, of all consumers");
+    let many = route("/v1/deliveries:retry", told, self::many).takes::<Filter>();
+    routes.push(many.gives::<RetriedPage>(202));
+}
+
+/// How one is sent again.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Force {
+    /// Also one that its receiver has taken.
+    force: bool,
+}
+
+/// Which are sent again.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Filter {
+    webhook_id: Option<String>,
+    event_id: Option<String>,
+    event_name: Option<String>,
+    subscription_id: Option<String>,
+    /// `failed`, which is the default, `expired`, `cancelled`, or with `force` `success`.
+    status: Option<String>,
+    error_category: Option<String>,
+    /// Matched at this time or later, RFC 3339.
+    created_after: Option<String>,
+    /// Matched before this time, RFC 3339.
+    created_before: Option<String>,
+    /// Also those that their receivers have taken.
+    force: bool,
+    /// Deliveries looked at, 1 to 1000; default 1000.
+    limit: Option<usize>,
+    /// `next_cursor` of the answer before.
+    cursor: Option<String>,
+}
+
+/// One that is sent again.
+#[derive(Serialize, JsonSchema)]
+struct Retried {
+    delivery_id: String,
+    /// `retrying`: that it is sent again is durable.
+    status: &'static str,
+}
+
+/// Those of one call.
+#[derive(Serialize, JsonSchema)]
+struct RetriedPage {
+    /// Sent again.
+    retried: usize,
+    /// Their webhook is gone.
+    skipped: usize,
+    /// For the next call; null when all have been looked at.
+    next_cursor: Option<String>,
+}
+
+fn one(call: &Call) -> Result<Reply, ApiError> {
+    let id = call.part("id");
+    let force: Force = match call.body.is_null() {
+        true => Force::default(),
+        false => call.read()?,
+    };
+    let sql = Wanted::only(id).statement(&call.state(), &call.project, 1);
+    let lines: Vec<DeliveryLine> = call.api.reading.rows(&call.project, sql)?;
+    let line = lines
+        .into_iter()
+        .find(|line| is_of_path(call, &line.consumer));
+    let Some(line) = line else {
+        // Either nothing came of it yet, or it is none.
+        super::deliveries::one(call)?;
+        return Err(under_way(id));
+    };
+    if line.status == TAKEN && !force.force {
+        let detail = format!("delivery `{id}` was taken; `\"force\": true` sends it again");
+        let code = "already_delivered";
+        return Err(ApiError::Conflict { code, detail });
+    }
+    if line.status != TAKEN && !ENDS.contains(&line.status.as_str()) {
+        return Err(under_way(id));
+    }
+    if !call.state().webhooks.contains_key(&line.webhook_id) {
+        let detail = format!("the webhook `{}` is gone", line.webhook_id);
+        let code = "webhook_gone";
+        return Err(ApiError::Conflict { code, detail });
+    }
+    send(call, vec![ended(call, line)?])?;
+    Reply::with(
+        StatusCode::ACCEPTED,
+        &Retried {
+            delivery_id: id.to_owned(),
+            status: "retrying",
+        },
+    )
+}
+
+fn under_way(id: &str) -> ApiError {
+    ApiError::Conflict {
+        code: "under_way",
+        detail: format!("delivery `{id}` has not ended: it is sent when it is due"),
+    }
+}
+
+fn many(call: &Call) -> Result<Reply, ApiError> {
+    let filter: Filter = match call.body.is_null() {
+        true => Filter::default(),
+        false => call.read()?,
+    };
+    let status = filter.status.as_deref().unwrap_or(ENDS[0]);
+    let is_taken = ENDS.contains(&status) || status == TAKEN && filter.force;
+    if !is_taken {
+        let rule = format!("takes {}, or with `force` {TAKEN}", ENDS.join(", "));
+        return Err(ApiError::invalid("status", rule));
+    }
+    // What a list takes from its query.
+    let asked = Call {
+        api: call.api.clone(),
+        project: call.project.clone(),
+        path: call.path.clone(),
+        query: filter.query(status),
+        body: serde_json::Value::Null,
+        now_ms: call.now_ms,
+    };
+    let page = Page::of(&asked)?;
+    let (wanted, state) = (Wanted::of(&asked, &page)?, call.state());
+    let sql = wanted.statement(&state, &call.project, page.limit);
+    let lines: Vec<DeliveryLine> = call.api.reading.rows(&call.project, sql)?;
+    let last = lines.last().filter(|_| lines.len() == page.limit);
+    let next_cursor = last.map(|last| Place::of_line(last.created_ms, &last.id).cursor());
+    let looked_at = lines.len();
+    let known = lines
+        .into_iter()
+        .filter(|line| state.webhooks.contains_key(&line.webhook_id));
+    let deliveries: Vec<Ended> = known
+        .map(|line| ended(call, line))
+        .collect::<Result<_, _>>()?;
+    let retried = deliveries.len();
+    if retried > 0 {
+        send(call, deliveries)?;
+    }
+    Reply::with(
+        StatusCode::ACCEPTED,
+        &RetriedPage {
+            retried,
+            skipped: looked_at - retried,
+            next_cursor,
+        },
+    )
+}
+
+impl Filter {
+    fn query(&self, status: &str) -> BTreeMap<String, String> {
+        let texts = [
+            ("webhook_id", &self.webhook_id),
+            ("event_id", &self.event_id),
+            ("event_name", &self.event_name),
+            ("subscription_id", &self.subscription_id),
+            ("error_category", &self.error_category),
+            ("created_after", &self.created_after),
+            ("created_before", &self.created_before),
+            ("cursor", &self.cursor),
+        ];
+        let given = texts
+            .into_iter()
+            .filter_map(|(name, text)| Some((name, text.clone()?)));
+        let limit = self.limit.unwrap_or(1_000).to_string();
+        let always = [("status", status.to_owned()), ("limit", limit)];
+        let all = given.chain(always);
+        all.map(|(name, text)| (name.to_owned(), text)).collect()
+    }
+}
+
+fn ended(call: &Call, line: DeliveryLine) -> Result<Ended, ApiError> {
+    let id = DeliveryId::parse(&line.id);
+    let damaged = || ApiError::Failed(format!("`{}` is no delivery's id", line.id));
+    Ok(Ended {
+        id: id.ok_or_else(damaged)?,
+        webhook: line.webhook_id,
+        project: call.project.clone(),
+        subscription: line.subscription_id,
+        event_id: line.event_id,
+        event_name: line.event_name,
+        event_offset: line.event_offset,
+        created_ms: line.created_ms,
+        attempts: line.attempt_count,
+    })
+}
+
+fn send(call: &Call, deliveries: Vec<Ended>) -> Result<(), ApiError> {
+    let sending = call.api.reading.sender.send_again(deliveries);
+    match Handle::current().block_on(sending) {
+        true => Ok(()),
+        false => Err(ApiError::Unavailable(
+            "the sender does not take it now: ask again".to_owned(),
+        )),
+    }
+}
