@@ -201,6 +201,25 @@ pub(crate) fn status_label(status: StatusCode) -> &'static str {
     }
 }
 
+/// A text as a part of a target.
+pub fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            // What RFC 3986, section 2.3 reserves for nothing.
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => {
+                let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+                out.push('%');
+                out.extend([digit(byte >> 4), digit(byte & 15)].map(|c| c.to_ascii_uppercase()));
+            }
+        }
+    }
+    out
+}
+
 /// A part of a target, percent-decoded; none where that is no text.
 pub fn percent_decoded(raw: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(raw.len());
@@ -215,4 +234,20 @@ pub fn percent_decoded(raw: &str) -> Option<String> {
         bytes.push(u8::try_from(high << 4 | low).ok()?);
     }
     String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_the_same_after_encoding_and_decoding() {
+        assert_eq!(
+            percent_encoded("a b/ü?&=+%"),
+            "a%20b%2F%C3%BC%3F%26%3D%2B%25"
+        );
+        assert_eq!(percent_encoded("Az09-._~"), "Az09-._~");
+        let all: String = (0..0x250).filter_map(char::from_u32).collect();
+        assert_eq!(percent_decoded(&percent_encoded(&all)), Some(all));
+    }
 }

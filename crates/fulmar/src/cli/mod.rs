@@ -2,10 +2,12 @@
 
 mod backup;
 pub mod bench;
+mod calling;
 mod clients;
 mod completions;
 mod config;
 mod delete;
+mod deliveries;
 mod drain;
 mod import;
 mod init;
@@ -13,6 +15,7 @@ mod log;
 mod man;
 pub mod output;
 mod pki;
+mod publish;
 mod query;
 mod registry;
 mod replay;
@@ -21,6 +24,7 @@ mod status;
 mod tables;
 mod tail;
 mod verify;
+mod webhooks;
 
 pub use config::ConfigSource;
 
@@ -67,6 +71,9 @@ enum Command {
     Projects(registry::ProjectsArgs),
     Keys(registry::KeysArgs),
     Clients(clients::ClientsArgs),
+    Webhooks(webhooks::WebhooksArgs),
+    Deliveries(deliveries::DeliveriesArgs),
+    Publish(publish::PublishArgs),
     Import(import::ImportArgs),
     Delete(delete::DeleteArgs),
     Agents(registry::AgentsArgs),
@@ -98,6 +105,9 @@ impl Cli {
             Command::Projects(args) => args.run(),
             Command::Keys(args) => args.run(),
             Command::Clients(args) => args.run(),
+            Command::Webhooks(args) => args.run(),
+            Command::Deliveries(args) => args.run(),
+            Command::Publish(args) => args.run(),
             Command::Import(args) => args.run(),
             Command::Delete(args) => args.run(),
             Command::Agents(args) => args.run(),

@@ -99,6 +99,12 @@ fn whole_lines(status: &Value) -> Vec<String> {
         format!("outcomes  {}", equation(&status["ledger_of_deliveries"])),
         format!("lag       {} records", count(&status["lag"])),
     ];
+    if status["webhooks"].is_object() {
+        lines.push(format!(
+            "webhooks  {}",
+            sending(&status["webhooks"]["ledger"])
+        ));
+    }
     if let Some(rates) = status["rates"].as_object() {
         let rate = |name: &str| rates.get(name).and_then(Value::as_f64).unwrap_or(0.0);
         lines.push(format!(
@@ -142,6 +148,22 @@ pub(super) fn equation(ledger: &Value) -> String {
         count(&ledger["repeats"]),
         count(&ledger["quarantined"]),
         count(&ledger["backlog"]),
+    )
+}
+
+/// The ledger of what is sent.
+fn sending(ledger: &Value) -> String {
+    let term = |name: &str| count(&ledger[name]);
+    format!(
+        "{} matched + {} reopened = {} delivered + {} failed + {} expired + {} cancelled + {} \
+         undecided",
+        term("matched"),
+        term("reopened"),
+        term("delivered"),
+        term("failed"),
+        term("expired"),
+        term("cancelled"),
+        term("undecided"),
     )
 }
 
