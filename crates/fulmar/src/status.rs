@@ -19,13 +19,7 @@ use crate::serve::{Live, disk_floor};
 
 /// The status of a running server.
 pub fn of_server(live: &Live) -> Result<Value, Failure> {
-    let mut status = of_parts(
-        &live.desk,
-        &live.state,
-        &live.folder,
-        &live.config,
-        &live.running(),
-    )?;
+    let mut status = of_parts(&live.desk, &live.state, &live.folder, &live.config)?;
     status["state"] = json!(live.unready().unwrap_or("ready"));
     status["started"] = json!(time_text(live.started_ms));
     status["rates"] = json!(live.rates());
@@ -43,20 +37,13 @@ pub fn of_node(node: &Node) -> Result<Value, Failure> {
         &node.state,
         node.data.root(),
         &node.config,
-        &[],
     )
 }
 
-fn of_parts(
-    desk: &Desk,
-    state: &State,
-    folder: &Path,
-    config: &Config,
-    folds: &[&FoldHandle],
-) -> Result<Value, Failure> {
+fn of_parts(desk: &Desk, state: &State, folder: &Path, config: &Config) -> Result<Value, Failure> {
     // The writer's counts are read before the log's end is: the end only grows, so that the
     // ledger, which is read last, never finds the position ahead of it.
-    let folds: Vec<_> = folds.iter().map(|fold| fold.stats()).collect();
+    let folds: Vec<_> = desk.folds.iter().map(FoldHandle::stats).collect();
     let topics: Vec<JournalStats> = desk
         .journals
         .iter()

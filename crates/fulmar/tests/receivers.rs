@@ -4,28 +4,12 @@
 
 mod server;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
-use server::caller::{Caller, LOCAL};
+use server::Folder;
+use server::caller::{Caller, start};
 use server::receiver::{Got, Hooks};
-use server::{Folder, Server};
-
-fn start(folder: &Folder) -> (Server, Caller, Caller) {
-    let server = folder.serve(&LOCAL);
-    let operator = Caller::operator(folder, &server);
-    operator.done("POST", "/v1/event-types", r#"{"name":"order.paid"}"#);
-    let publisher = Caller::publisher(folder, &server);
-    (server, operator, publisher)
-}
-
-/// A receiver whose answer can be changed.
-fn turning() -> (Arc<AtomicU16>, Hooks) {
-    let status = Arc::new(AtomicU16::new(200));
-    let shown = Arc::clone(&status);
-    (status, Hooks::new(move |_| shown.load(Ordering::SeqCst)))
-}
 
 fn fields(hooks: &Hooks, events: &str) -> String {
     json!({ "url": hooks.url(), "events": [events], "http_config": { "max_retries": 0 } })
@@ -59,7 +43,7 @@ fn told(got: &Got) -> (Value, Value) {
 fn health_is_read_and_told_and_a_410_disables() {
     let folder = Folder::new();
     let (server, operator, publisher) = start(&folder);
-    let (answer, hooks) = turning();
+    let (answer, hooks) = Hooks::turning(200);
     let id = operator.webhook("acme", &fields(&hooks, "order.*"));
     let listening = Hooks::new(|_| 200);
     operator.webhook("_sparrow", &fields(&listening, "sparrow.webhook.*"));
@@ -159,8 +143,7 @@ fn nobody_else_publishes_what_the_server_tells() {
 fn what_has_ended_is_sent_again_one_by_one_or_by_a_filter() {
     let folder = Folder::new();
     let (server, operator, publisher) = start(&folder);
-    let (answer, hooks) = turning();
-    answer.store(404, Ordering::SeqCst);
+    let (answer, hooks) = Hooks::turning(404);
     let id = operator.webhook("acme", &fields(&hooks, "order.*"));
     send(&publisher, &hooks, 5);
     let list = "/v1/deliveries?status=failed";

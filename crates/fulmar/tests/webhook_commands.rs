@@ -4,12 +4,11 @@
 
 mod server;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use server::Folder;
-use server::caller::{Caller, LOCAL};
+use server::caller::start;
 use server::receiver::Hooks;
 
 fn json_of(text: &str) -> Value {
@@ -19,12 +18,8 @@ fn json_of(text: &str) -> Value {
 #[test]
 fn a_webhook_is_made_sent_to_looked_at_and_sent_to_again() {
     let folder = Folder::new();
-    let server = folder.serve(&LOCAL);
-    let operator = Caller::operator(&folder, &server);
-    operator.done("POST", "/v1/event-types", r#"{"name":"order.paid"}"#);
-    let answer = Arc::new(AtomicU16::new(404));
-    let shown = Arc::clone(&answer);
-    let hooks = Hooks::new(move |_| shown.load(Ordering::SeqCst));
+    let (server, _, _) = start(&folder);
+    let (answer, hooks) = Hooks::turning(404);
 
     let secret = folder.path("hook.key").to_str().unwrap().to_owned();
     let add = [

@@ -5,18 +5,9 @@
 mod server;
 
 use serde_json::{Value, json};
-use server::caller::{Caller, LOCAL};
+use server::Folder;
+use server::caller::{Caller, LOCAL, start};
 use server::receiver::Hooks;
-use server::{Folder, Server};
-
-/// A server with the type `order.paid`, its operator, and who publishes.
-fn start(folder: &Folder) -> (Server, Caller, Caller) {
-    let server = folder.serve(&LOCAL);
-    let operator = Caller::operator(folder, &server);
-    operator.done("POST", "/v1/event-types", r#"{"name":"order.paid"}"#);
-    let publisher = Caller::publisher(folder, &server);
-    (server, operator, publisher)
-}
 
 fn publish(publisher: &Caller, consumer: &str, body: &Value) -> String {
     publisher.publish(consumer, "order.paid", body)

@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::append::{Append, Appended};
 use crate::commit::Committer;
-use crate::config::APPEND_BYTES_MAX;
+use crate::config::{APPEND_BYTES_MAX, GROUP_BYTES_MAX};
 use crate::error::{At, LogError, Result};
 use crate::reader::{Extent, Extents, Reader};
 use crate::recover::{front_damage, recover};
@@ -199,6 +199,26 @@ impl Journal {
     /// As [`Journal::append`].
     pub fn append_blocking(&self, records: Records) -> Result<Appended> {
         self.append(records).wait()
+    }
+
+    /// Appends records in as many runs as their bytes need, each atomically, and waits on this
+    /// thread until all are synced.
+    ///
+    /// # Errors
+    /// As [`Journal::append`]; the runs before the one that failed are there.
+    pub fn append_all_blocking(&self, records: Records) -> Result<()> {
+        if records.bytes().len() <= GROUP_BYTES_MAX {
+            return self.append_blocking(records).map(|_| ());
+        }
+        let mut run = Records::new();
+        for record in records.iter() {
+            let record = record.expect("a run is of whole records");
+            run.push(record.partition, record.bytes);
+            if run.bytes().len() >= GROUP_BYTES_MAX {
+                self.append_blocking(std::mem::take(&mut run))?;
+            }
+        }
+        self.append_blocking(run).map(|_| ())
     }
 
     fn last_time_ms(&self) -> i64 {

@@ -128,6 +128,23 @@ fn a_record_larger_than_a_segment_gets_a_segment_of_its_own() {
 }
 
 #[test]
+fn more_than_one_append_takes_is_appended_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_log, journal) = support::open(dir.path(), 1 << 26);
+    let texts: Vec<String> = (0..40)
+        .map(|number| format!("{number} {}", "z".repeat(1 << 20)))
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let records = support::records(&texts);
+    assert!(records.bytes().len() > fulmar_log::APPEND_BYTES_MAX);
+    journal.append_all_blocking(records).unwrap();
+    assert_eq!(journal.end(), 40);
+    assert_eq!(support::read_all(&journal), texts);
+    journal.append_all_blocking(Records::new()).unwrap();
+    assert_eq!(journal.end(), 40);
+}
+
+#[test]
 fn limits_are_named_errors() {
     let dir = tempfile::tempdir().unwrap();
     let (log, journal) = support::open(dir.path(), 1 << 16);

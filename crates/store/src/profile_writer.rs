@@ -304,9 +304,7 @@ impl ProfileWriter {
         let Some(journals) = &self.journals else {
             return Ok(());
         };
-        if !onward.is_empty() {
-            journals.events.append_blocking(onward)?;
-        }
+        journals.events.append_all_blocking(onward)?;
         append_refused(&journals.quarantine, Topic::Profiles, refused)
     }
 

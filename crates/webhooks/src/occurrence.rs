@@ -144,7 +144,7 @@ impl<'a> Occurrence<'a> {
         out.extend_from_slice(b",\"event_name\":");
         push_text(&self.name, &mut out);
         out.extend_from_slice(b",\"timestamp\":\"");
-        out.extend_from_slice(rfc3339(self.time).as_bytes());
+        out.extend_from_slice(rfc3339(self.time.as_millis()).as_bytes());
         out.extend_from_slice(b"\",\"attempt\":1,\"payload\":");
         match &self.body {
             Body::Message(message) if message.data_base64 => {
@@ -227,7 +227,8 @@ fn push_text(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("a vector takes every write");
 }
 
-fn rfc3339(time: Timestamp) -> String {
-    let at = jiff::Timestamp::from_millisecond(time.as_millis()).unwrap_or_default();
+/// A time in ms since the epoch, as payloads tell it.
+pub(crate) fn rfc3339(ms: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(ms).unwrap_or_default();
     format!("{at:.3}")
 }

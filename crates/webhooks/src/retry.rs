@@ -11,8 +11,7 @@ pub const RATE_LIMITED_PAUSE_MS: u64 = 60_000;
 
 /// Milliseconds until the next attempt after `failed` failed ones; none when there is none.
 ///
-/// Half of the pause is certain and half is chance (`dice` in 0 to 1), so that the receivers of
-/// one outage are not all asked again at the same moment, and none is asked at once.
+/// Half of it is chance: see [`spread_ms`].
 #[must_use]
 pub fn pause_ms(policy: &RetryPolicy, failed: u32, dice: f64) -> Option<u64> {
     if failed == 0 || failed > policy.retries_max {
@@ -28,9 +27,15 @@ pub fn pause_ms(policy: &RetryPolicy, failed: u32, dice: f64) -> Option<u64> {
             u64::from(schedule[place]) * 1_000
         }
     };
-    let base_ms = base_ms.min(PAUSE_MS_MAX);
-    let chance = (base_ms as f64 / 2.0 * dice.clamp(0.0, 1.0)) as u64;
-    Some(base_ms - base_ms / 2 + chance)
+    Some(spread_ms(base_ms.min(PAUSE_MS_MAX), dice))
+}
+
+/// A pause of which half is certain and half is chance (`dice` in 0 to 1), so that the receivers
+/// of one outage are not all asked again at the same moment, and none is asked at once.
+#[must_use]
+pub fn spread_ms(pause_ms: u64, dice: f64) -> u64 {
+    let chance = (pause_ms as f64 / 2.0 * dice.clamp(0.0, 1.0)) as u64;
+    pause_ms - pause_ms / 2 + chance
 }
 
 /// Milliseconds that a `Retry-After` asks for: seconds, or a date of RFC 9110. At most an hour.

@@ -8,7 +8,7 @@ mod bed;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bed::{Bed, open};
+use bed::{Bed, open, outcome_records};
 use fulmar_event::{AttemptRecord, Body, DeliveryStatus, EventView};
 use fulmar_flow::{Block, BlockName, Fold, State, StateBatch};
 use fulmar_log::{Chunk, Records, Topic};
@@ -67,18 +67,16 @@ fn teller(bed: &Bed) -> Teller {
 
 /// Folds records as one block that begins at an offset.
 fn fold(fold: &mut dyn Fold, state: &State, first: u64, records: &[AttemptRecord<'_>]) {
-    let mut appended = Records::new();
-    for record in records {
-        let mark = appended.begin(0);
-        record.encode(appended.buffer());
-        appended.end(mark);
-    }
     let name = BlockName {
         stream: "deliveries".to_owned(),
         first,
         last: first + records.len() as u64 - 1,
     };
-    let chunk = Chunk::of_frame(appended, first, records.last().unwrap().started_ms);
+    let chunk = Chunk::of_frame(
+        outcome_records(records),
+        first,
+        records.last().unwrap().started_ms,
+    );
     let block = Block::new(name, vec![chunk]);
     let mut batch = StateBatch::new();
     let counts = fold.fold(&block, &mut batch).unwrap();

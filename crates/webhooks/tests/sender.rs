@@ -6,14 +6,13 @@
 mod bed;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bed::*;
 use fulmar_event::{AttemptRecord, DeliveryStatus};
 use fulmar_flow::StateBatch;
-use fulmar_log::{Records, Topic};
+use fulmar_log::Topic;
 use fulmar_registry::{Change, RetryPolicy, WebhookState};
 use fulmar_webhooks::sender::{DeliveryId, Ended, SenderConfig};
 use fulmar_webhooks::sign::Signer;
@@ -245,15 +244,8 @@ fn a_rate_is_kept_to_and_others_do_not_wait_for_it() {
 
 #[test]
 fn a_receiver_that_fails_is_left_alone_and_asked_with_one_delivery() {
-    let (dir, is_down) = (
-        tempfile::tempdir().unwrap(),
-        Arc::new(AtomicBool::new(true)),
-    );
-    let seen = Arc::clone(&is_down);
-    let receiver = Receiving::new(move |_| match seen.load(Ordering::SeqCst) {
-        true => status(500),
-        false => status(200),
-    });
+    let dir = tempfile::tempdir().unwrap();
+    let (answer, receiver) = Receiving::turning(500);
     let bed = open(dir.path());
     bed.webhook("wh-1", &receiver.url(), |one| {
         one.retry = at_once(50);
@@ -277,7 +269,7 @@ fn a_receiver_that_fails_is_left_alone_and_asked_with_one_delivery() {
     let tried = settle(&sender, |stats| stats.attempts["server_error"] > attempts);
     let more = tried.attempts["server_error"] - attempts;
     assert!(more <= 6, "{more} in place of 30 and more");
-    is_down.store(false, Ordering::SeqCst);
+    answer.store(200, Ordering::SeqCst);
     let stats = settle(&sender, |stats| stats.counts.delivered == 40);
     assert_eq!((stats.counts.failed, stats.counts.undecided()), (0, 0));
     assert_eq!(stats.left_alone.len(), 0);
@@ -316,15 +308,8 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn what_has_ended_is_sent_again_when_asked_for_with_the_same_id_and_bytes() {
-    let (dir, answer) = (
-        tempfile::tempdir().unwrap(),
-        Arc::new(AtomicBool::new(true)),
-    );
-    let seen = Arc::clone(&answer);
-    let receiver = Receiving::new(move |_| match seen.load(Ordering::SeqCst) {
-        true => status(404),
-        false => status(200),
-    });
+    let dir = tempfile::tempdir().unwrap();
+    let (answer, receiver) = Receiving::turning(404);
     let bed = open(dir.path());
     bed.webhook("wh-1", &receiver.url(), |one| one.retry = at_once(2));
     let sender = bed.start();
@@ -339,7 +324,7 @@ fn what_has_ended_is_sent_again_when_asked_for_with_the_same_id_and_bytes() {
     let again: Vec<Got> = (0..3).map(|_| receiver.next()).collect();
     let stats = settle(&sender, |stats| stats.counts.failed == 6);
     assert_eq!((stats.counts.reopened, stats.counts.undecided()), (3, 0));
-    answer.store(false, Ordering::SeqCst);
+    answer.store(200, Ordering::SeqCst);
     assert!(wait(sender.send_again(ended(&bed))));
     let taken: Vec<Got> = (0..3).map(|_| receiver.next()).collect();
     let stats = settle(&sender, |stats| stats.counts.delivered == 3);
@@ -359,27 +344,15 @@ fn what_has_ended_is_sent_again_when_asked_for_with_the_same_id_and_bytes() {
 
 /// Appends what a sender that died right after had written.
 fn append(bed: &Bed, records: &[AttemptRecord<'_>]) {
-    let mut appended = Records::new();
-    for record in records {
-        let mark = appended.begin(0);
-        record.encode(appended.buffer());
-        appended.end(mark);
-    }
     let deliveries = bed.log.journal(Topic::Deliveries);
-    deliveries.append_blocking(appended).unwrap();
+    let records = outcome_records(records);
+    deliveries.append_blocking(records).unwrap();
 }
 
 #[test]
 fn a_death_after_something_was_taken_up_again_counts_it_once_and_sends_it() {
-    let (dir, answer) = (
-        tempfile::tempdir().unwrap(),
-        Arc::new(AtomicBool::new(true)),
-    );
-    let seen = Arc::clone(&answer);
-    let receiver = Receiving::new(move |_| match seen.load(Ordering::SeqCst) {
-        true => status(404),
-        false => status(200),
-    });
+    let dir = tempfile::tempdir().unwrap();
+    let (answer, receiver) = Receiving::turning(404);
     let bed = open(dir.path());
     let state = |state: WebhookState| {
         bed.webhook("wh-1", &receiver.url(), |one| one.state = state);
@@ -390,7 +363,7 @@ fn a_death_after_something_was_taken_up_again_counts_it_once_and_sends_it() {
     settle(&sender, |stats| stats.counts.failed == 3);
     drop(sender);
     (0..3).for_each(|_| drop(receiver.next()));
-    answer.store(false, Ordering::SeqCst);
+    answer.store(200, Ordering::SeqCst);
     state(WebhookState::Paused);
     let head = || -> serde_json::Value {
         let bytes = bed.state.get("webhooks", b"share/0").unwrap().unwrap();

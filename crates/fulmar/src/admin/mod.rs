@@ -42,7 +42,7 @@ pub struct Desk {
     pub data: DataDir,
     /// Committed state of the folds.
     pub state: Arc<State>,
-    /// The folds that fill the tables, where they run.
+    /// Every fold that runs.
     pub folds: Vec<FoldHandle>,
 }
 

@@ -141,7 +141,15 @@ pub struct DeliveryLine {
 }
 
 impl DeliveryLine {
+    pub fn place(&self) -> Place {
+        Place {
+            created_ms: self.created_ms,
+            id: self.id.clone(),
+        }
+    }
+
     fn view(self, state: &Snapshot) -> DeliveryView {
+        let place = self.place();
         let webhook = state.webhooks.get(&self.webhook_id);
         let is_held = webhook.is_some_and(|one| one.state != WebhookState::Active);
         let status = match self.status == "retrying" && is_held {
@@ -149,10 +157,7 @@ impl DeliveryLine {
             false => self.status,
         };
         DeliveryView {
-            place: Place {
-                created_ms: self.created_ms,
-                id: self.id.clone(),
-            },
+            place,
             delivery_id: self.id,
             webhook_id: self.webhook_id,
             subscription_id: some(self.subscription_id),

@@ -36,14 +36,6 @@ impl Place {
         }
     }
 
-    /// That of a row.
-    pub fn of_line(created_ms: i64, id: &str) -> Self {
-        Self {
-            created_ms,
-            id: id.to_owned(),
-        }
-    }
-
     /// The cursor of what comes after it.
     pub fn cursor(&self) -> String {
         cursor(&format!("{}:{}", self.created_ms, self.id))

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use fulmar_registry::{Webhook, WebhookState};
 use fulmar_webhooks::health::{Attempts, Failure, Health, Report, report};
-use fulmar_webhooks::sender::each_undecided;
+use fulmar_webhooks::sender::{Parked, each_undecided};
 use hyper::Method;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -249,20 +250,21 @@ fn stats(call: &Call) -> Result<Reply, ApiError> {
     let is_own =
         |project: &str, of: &str| project == call.project && consumer.is_none_or(|name| name == of);
     let webhooks = state.webhooks.iter();
-    let own: BTreeMap<&String, &std::sync::Arc<Webhook>> = webhooks
+    let own: BTreeMap<&str, &Arc<Webhook>> = webhooks
         .filter(|(_, webhook)| is_own(&webhook.project, &webhook.consumer))
+        .map(|(id, webhook)| (id.as_str(), webhook))
         .collect();
     let mut attempts = Attempts::default();
     for id in own.keys() {
         attempts.add_all(&read(call, id)?.attempts);
     }
     let in_state = |word: &WebhookState| {
-        let same = |one: &&std::sync::Arc<Webhook>| one.state.as_str() == word.as_str();
+        let same = |one: &&Arc<Webhook>| one.state.as_str() == word.as_str();
         own.values().copied().filter(same).count()
     };
     let subscriptions = state.subscriptions.values();
     let subscriptions = subscriptions.filter(|one| is_own(&one.project, &one.consumer));
-    let waiting = waiting(call, |webhook| own.contains_key(&webhook.to_owned()))?;
+    let waiting = waiting(call, |webhook| own.contains_key(webhook))?;
     let oldest_ms = waiting.values().map(|(_, oldest_ms)| *oldest_ms).min();
     let age = |at_ms: i64| (call.now_ms - at_ms).max(0) as f64 / 1_000.0;
     let mut backlogs: Vec<_> = waiting
@@ -297,7 +299,7 @@ fn waiting(
     is_own: impl Fn(&str) -> bool,
 ) -> Result<BTreeMap<String, (u64, i64)>, ApiError> {
     let mut waiting: BTreeMap<String, (u64, i64)> = BTreeMap::new();
-    let each = |webhook: &str, parked: fulmar_webhooks::sender::Parked| {
+    let each = |webhook: &str, parked: Parked| {
         if let Some((count, oldest_ms)) = waiting.get_mut(webhook) {
             *count += 1;
             *oldest_ms = parked.created_ms.min(*oldest_ms);

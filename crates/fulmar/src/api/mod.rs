@@ -65,6 +65,7 @@ pub struct Api {
 }
 
 /// A call, its key admitted.
+#[derive(Clone)]
 pub struct Call {
     /// What it is answered from.
     pub api: Api,

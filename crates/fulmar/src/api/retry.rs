@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
 use super::deliveries::{DeliveryLine, is_of_path};
-use super::delivery_filter::{Place, Wanted};
+use super::delivery_filter::Wanted;
 use super::paging::Page;
 use super::route::Route;
 use super::{ApiError, Call, Reply};
@@ -149,19 +149,15 @@ fn many(call: &Call) -> Result<Reply, ApiError> {
     }
     // What a list takes from its query.
     let asked = Call {
-        api: call.api.clone(),
-        project: call.project.clone(),
-        path: call.path.clone(),
         query: filter.query(status),
-        body: serde_json::Value::Null,
-        now_ms: call.now_ms,
+        ..call.clone()
     };
     let page = Page::of(&asked)?;
     let (wanted, state) = (Wanted::of(&asked, &page)?, call.state());
     let sql = wanted.statement(&state, &call.project, page.limit);
     let lines: Vec<DeliveryLine> = call.api.reading.rows(&call.project, sql)?;
     let last = lines.last().filter(|_| lines.len() == page.limit);
-    let next_cursor = last.map(|last| Place::of_line(last.created_ms, &last.id).cursor());
+    let next_cursor = last.map(|last| last.place().cursor());
     let looked_at = lines.len();
     let known = lines
         .into_iter()

@@ -2,7 +2,7 @@
 
 use fulmar_gateway::http::percent_encoded;
 use hyper::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::{Client, read_whole, refusal};
 use crate::exit::{Context as _, Failure};
@@ -62,7 +62,7 @@ impl Api {
         self.call(Method::GET, path, &Value::Null)
     }
 
-    /// The first `limit` items of a list, from as many pages as that takes.
+    /// The first `limit` items of a list, under its name, from as many pages as that takes.
     pub fn list(
         &self,
         (path, member): (&str, &str),
@@ -86,7 +86,7 @@ impl Api {
             }
             cursor = answer["next_cursor"].as_str().map(str::to_owned);
             if cursor.is_none() || items.len() >= limit {
-                return Ok(Value::Array(items));
+                return Ok(json!({ member: items }));
             }
         }
     }

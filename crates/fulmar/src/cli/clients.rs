@@ -6,11 +6,10 @@ use clap::{Args, Subcommand};
 use fulmar_registry::{ClientKind, DEFAULT_PROJECT};
 use serde_json::Value;
 
-use super::output::{note, print_json, to_terminal};
-use super::registry::{key_path, overlap_ms, print_list};
+use super::output::print_json;
+use super::registry::{hand_secret_over, key_path, overlap_ms, print_list};
 use crate::admin::ClientsRequest;
-use crate::data_dir::write_private;
-use crate::exit::{Context as _, Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::keys::read_file;
 use crate::node::ask;
 use crate::place::PlaceArgs;
@@ -146,20 +145,15 @@ impl CreateArgs {
     }
 }
 
-/// Writes a new secret to its file, 0600, and tells where; the secret itself only to a terminal.
+/// Hands a new secret over, if one was made, and tells of its client.
 fn hand_over(mut answer: Value, out: &Path) -> Outcome {
     let secret = answer["secret"].take();
     let members = answer.as_object_mut();
     let members = members.ok_or_else(|| Failure::new("the server's answer is no object"))?;
     members.remove("secret");
-    if let Some(secret) = secret.as_str() {
-        write_private(out, format!("{secret}\n").as_bytes())
-            .context(format!("cannot write {}", out.display()))?;
-        members.insert("file".to_owned(), out.display().to_string().into());
-    }
-    print_json(&answer)?;
-    if let Some(secret) = secret.as_str().filter(|_| to_terminal()) {
-        note(format_args!("secret: {secret}"));
-    }
-    Ok(Exit::Done)
+    let Some(secret) = secret.as_str() else {
+        return print_json(&answer);
+    };
+    members.insert("file".to_owned(), out.display().to_string().into());
+    hand_secret_over(("secret", secret), out, &answer)
 }

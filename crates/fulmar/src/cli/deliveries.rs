@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::calling::Api;
 use super::output::{note, print_json, print_members, print_table};
+use super::registry::print_list;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::place::PlaceArgs;
 
@@ -134,14 +135,7 @@ impl DeliveriesArgs {
             } => {
                 let list = (filter.path(), "deliveries");
                 let found = api.list((&list.0, list.1), &filter.pairs(), limit.max(1))?;
-                match json {
-                    true => print_json(&found),
-                    false if found.as_array().is_some_and(Vec::is_empty) => {
-                        note("no deliveries");
-                        Ok(Exit::Done)
-                    }
-                    false => print_table(&found, &COLUMNS),
-                }
+                print_list(&found, list.1, &COLUMNS, json)
             }
             DeliveriesCommand::Show { id, json } => show(&api, &id, json),
             DeliveriesCommand::Retry { ids, filter, force } => match ids.as_slice() {

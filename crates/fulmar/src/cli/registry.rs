@@ -340,13 +340,11 @@ pub(super) fn key_path(
     Ok(folder.join(format!("{client}.key")))
 }
 
-/// Writes a new key to its file, 0600, and tells where; the key itself only to a terminal.
+/// Hands a new key over, and tells of it.
 fn hand_over(answer: &Value, out: &Path) -> Outcome {
     let Some(key) = answer["key"].as_str() else {
         return Err(Failure::new("the server's answer holds no key"));
     };
-    write_private(out, format!("{key}\n").as_bytes())
-        .context(format!("cannot write {}", out.display()))?;
     let shown = json!({
         "prefix": answer["prefix"],
         "project": answer["project"],
@@ -354,9 +352,17 @@ fn hand_over(answer: &Value, out: &Path) -> Outcome {
         "file": out.display().to_string(),
         "revision": answer["revision"],
     });
-    print_json(&shown)?;
+    hand_secret_over(("key", key), out, &shown)
+}
+
+/// Writes a secret to its file, 0600, prints what is shown beside it, and the secret itself to a
+/// terminal only.
+pub(super) fn hand_secret_over((word, secret): (&str, &str), out: &Path, shown: &Value) -> Outcome {
+    write_private(out, format!("{secret}\n").as_bytes())
+        .context(format!("cannot write {}", out.display()))?;
+    print_json(shown)?;
     if to_terminal() {
-        note(format_args!("key: {key}"));
+        note(format_args!("{word}: {secret}"));
     }
     Ok(Exit::Done)
 }

@@ -8,10 +8,9 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::calling::Api;
-use super::output::{note, print_json, print_members, print_table, to_terminal};
-use super::registry::key_path;
-use crate::data_dir::write_private;
-use crate::exit::{Context as _, Exit, Failure, Outcome};
+use super::output::{note, print_json, print_members};
+use super::registry::{hand_secret_over, key_path, print_list};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::place::PlaceArgs;
 
 /// Webhooks listed at most.
@@ -170,15 +169,8 @@ fn list(api: &Api, consumer: Option<&str>, json: bool) -> Outcome {
         Some(name) => format!("/v1/consumers/{}/webhooks", percent_encoded(name)),
     };
     let found = api.list((&path, "webhooks"), &[], LIST_MAX)?;
-    if json {
-        return print_json(&found);
-    }
-    if found.as_array().is_some_and(Vec::is_empty) {
-        note("no webhooks");
-        return Ok(Exit::Done);
-    }
     let columns = ["id", "consumer", "state", "events", "url", "created_at"];
-    print_table(&found, &columns)
+    print_list(&found, "webhooks", &columns, json)
 }
 
 fn add(api: &Api, place: &PlaceArgs, args: AddArgs) -> Outcome {
@@ -209,12 +201,10 @@ fn add(api: &Api, place: &PlaceArgs, args: AddArgs) -> Outcome {
     hand_over(made, &file)
 }
 
-/// Writes a new secret to its file, 0600, and tells where; the secret itself only to a terminal.
+/// Hands a new secret over, and tells of its webhook.
 fn hand_over(mut answer: Value, file: &std::path::Path) -> Outcome {
     let secret = answer["secret"].take();
     let secret = secret.as_str().unwrap_or_default();
-    write_private(file, format!("{secret}\n").as_bytes())
-        .context(format!("cannot write {}", file.display()))?;
     let told = json!({
         "id": answer["id"],
         "consumer": answer["consumer"],
@@ -222,9 +212,5 @@ fn hand_over(mut answer: Value, file: &std::path::Path) -> Outcome {
         "events": answer["events"],
         "secret_file": file.display().to_string(),
     });
-    print_json(&told)?;
-    if to_terminal() {
-        note(format_args!("secret: {secret}"));
-    }
-    Ok(Exit::Done)
+    hand_secret_over(("secret", secret), file, &told)
 }

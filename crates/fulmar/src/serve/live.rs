@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use fulmar_enrich::Geo;
+use fulmar_flow::State;
 use fulmar_flow::repeats::RepeatsReader;
-use fulmar_flow::{FoldHandle, State};
 use fulmar_gateway::track::Salts;
 use fulmar_log::{Journal, Topic, disk};
 use fulmar_registry::Registry;
@@ -101,13 +101,6 @@ impl Live {
             guard: self.webhooks.guard.clone(),
             reading: Arc::clone(&self.reading),
         }
-    }
-
-    /// Every fold that runs.
-    pub fn running(&self) -> [&FoldHandle; 5] {
-        let [writer, profiles, deliveries] = self.folds.all();
-        let WebhookParts { health, states, .. } = &self.webhooks;
-        [writer, profiles, deliveries, health, states]
     }
 
     /// Projects, keys and agents.

@@ -7,6 +7,15 @@ use super::{Folder, Server, http_with};
 /// Allows receivers on this machine.
 pub const LOCAL: [&str; 2] = ["--set", "webhooks.allowed_networks=127.0.0.1/32"];
 
+/// A server with the type `order.paid`, its operator, and who publishes.
+pub fn start(folder: &Folder) -> (Server, Caller, Caller) {
+    let server = folder.serve(&LOCAL);
+    let operator = Caller::operator(folder, &server);
+    operator.done("POST", "/v1/event-types", r#"{"name":"order.paid"}"#);
+    let publisher = Caller::publisher(folder, &server);
+    (server, operator, publisher)
+}
+
 /// A client of the API.
 pub struct Caller {
     address: String,

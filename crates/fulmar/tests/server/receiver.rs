@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -54,6 +54,13 @@ impl Hooks {
             got,
             count,
         }
+    }
+
+    /// One whose answer can be changed.
+    pub fn turning(first: u16) -> (Arc<AtomicU16>, Self) {
+        let answer = Arc::new(AtomicU16::new(first));
+        let seen = Arc::clone(&answer);
+        (answer, Self::new(move |_| seen.load(Ordering::SeqCst)))
     }
 
     pub fn url(&self) -> String {

@@ -2,7 +2,7 @@
 //! is committed state, so that a replay of the outcomes gives the same.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use fulmar_event::{AttemptRecord, DeliveryStatus};
@@ -38,8 +38,8 @@ pub struct HealthFold {
     limits: HealthLimits,
     /// None for a replay, which tells nothing (F1).
     teller: Option<Teller>,
-    /// Receivers to give up once the block is committed.
-    given_up: Vec<(String, String)>,
+    /// Receivers to give up once the block is committed, with the reason.
+    given_up: HashMap<String, String>,
     /// When the sweep is due by the log's time.
     sweep_ms: i64,
 }
@@ -56,6 +56,9 @@ struct Touched {
 struct Changes {
     webhooks: HashMap<String, Touched>,
     notices: Vec<Notice>,
+    given_up: HashMap<String, String>,
+    /// Projects that listen, as the block begins.
+    listening: HashSet<String>,
 }
 
 impl HealthFold {
@@ -66,51 +69,53 @@ impl HealthFold {
             state,
             limits,
             teller,
-            given_up: Vec::new(),
+            given_up: HashMap::new(),
             sweep_ms: 0,
         }
     }
 
-    fn take(&mut self, record: &Record<'_>, changes: &mut Changes) -> Result<(), FoldError> {
+    fn take(&self, record: &Record<'_>, changes: &mut Changes) -> Result<(), FoldError> {
         // What is no record of a delivery is in quarantine by the tables' fold.
         let Ok(read) = AttemptRecord::parse(record.bytes) else {
             return Ok(());
         };
-        let tells = self.teller.as_ref().filter(|_| is_told(&read));
+        let tells = self.teller.is_some() && is_told(&read);
         let is_given_up = read.status == DeliveryStatus::Failed as i32;
-        if is_given_up && tells.is_some_and(|teller| teller.has_listener(read.project)) {
+        if is_given_up && tells && changes.listening.contains(read.project) {
             let notice = Notice::delivery_failed(&read, record.offset);
             changes.notices.push(notice);
         }
         let Some(verdict) = Verdict::of(&read) else {
             return Ok(());
         };
-        let touched = self.touch(read.webhook_id, &mut changes.webhooks)?;
-        let standing = &mut touched.standing;
-        (standing.project, standing.consumer) = (read.project.into(), read.consumer.into());
+        let touched = self.touch(&read, &mut changes.webhooks)?;
         let at_ms = ended_ms(&read);
         self.count(read.webhook_id, touched, (verdict, at_ms, read.duration_us))?;
-        let turn = touched.standing.turn();
-        if let Some(turn) = turn.filter(|_| tells.is_some()) {
+        if let Some(turn) = touched.standing.turn().filter(|_| tells) {
             let standing = &touched.standing;
             let notice = Notice::health_changed(read.webhook_id, standing, turn, record.offset);
             changes.notices.push(notice);
         }
-        let standing = changes.webhooks.get(read.webhook_id);
-        if let Some(standing) = standing.map(|touched| &touched.standing) {
-            self.give_up(read.webhook_id, standing, at_ms);
+        if let Some(reason) = self.gives_up(read.webhook_id, &touched.standing, at_ms) {
+            let given_up = &mut changes.given_up;
+            given_up.entry(read.webhook_id.to_owned()).or_insert(reason);
         }
         Ok(())
     }
 
     fn touch<'c>(
         &self,
-        webhook: &str,
+        read: &AttemptRecord<'_>,
         webhooks: &'c mut HashMap<String, Touched>,
     ) -> Result<&'c mut Touched, FoldError> {
+        let webhook = read.webhook_id;
         if !webhooks.contains_key(webhook) {
             let standing = match self.state.get(HEALTH, webhook.as_bytes())? {
-                None => Standing::default(),
+                None => Standing {
+                    project: read.project.to_owned(),
+                    consumer: read.consumer.to_owned(),
+                    ..Standing::default()
+                },
                 Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                     FoldError::Damaged(format!("the health of webhook {webhook}: {error}"))
                 })?,
@@ -177,32 +182,27 @@ impl HealthFold {
         Ok(())
     }
 
-    fn give_up(&mut self, webhook: &str, standing: &Standing, at_ms: i64) {
-        let Some(teller) = &self.teller else {
-            return;
-        };
+    /// Why a receiver is given up, if it is.
+    fn gives_up(&self, webhook: &str, standing: &Standing, at_ms: i64) -> Option<String> {
+        let (teller, since_ms) = (self.teller.as_ref()?, standing.failing_since_ms?);
         let HealthLimits {
             failing_ms,
             failures,
         } = self.limits;
-        let Some(since_ms) = standing.failing_since_ms else {
-            return;
-        };
         if at_ms - since_ms < failing_ms || standing.failures_in_a_row < failures {
-            return;
+            return None;
         }
         // Who takes a receiver up again gives it the whole time once more.
         let state = teller.registry.current();
         let resumed_ms = state.webhooks.get(webhook).map_or(0, |one| one.resumed_ms);
-        if at_ms - resumed_ms < failing_ms || self.given_up.iter().any(|(id, _)| id == webhook) {
-            return;
+        if at_ms - resumed_ms < failing_ms {
+            return None;
         }
         let hours = (at_ms - since_ms) / 3_600_000;
-        let reason = format!(
-            "every attempt has failed for {hours} hours, {} in a row",
-            standing.failures_in_a_row
-        );
-        self.given_up.push((webhook.to_owned(), reason));
+        let in_a_row = standing.failures_in_a_row;
+        Some(format!(
+            "every attempt has failed for {hours} hours, {in_a_row} in a row"
+        ))
     }
 
     /// Removes what is kept of webhooks that are gone.
@@ -238,8 +238,11 @@ impl Fold for HealthFold {
     }
 
     fn fold(&mut self, block: &Block, batch: &mut StateBatch) -> Result<BlockCounts, FoldError> {
-        self.given_up.clear();
-        let mut changes = Changes::default();
+        let teller = self.teller.as_ref();
+        let mut changes = Changes {
+            listening: teller.map(Teller::listening).unwrap_or_default(),
+            ..Changes::default()
+        };
         for record in block.records().filter(|record| !record.is_tick()) {
             self.take(&record, &mut changes)?;
         }
@@ -258,6 +261,7 @@ impl Fold for HealthFold {
         if let Some(teller) = &self.teller {
             teller.tell(&changes.notices)?;
         }
+        self.given_up = changes.given_up;
         // It fills no table: nothing of it stands in a ledger.
         Ok(BlockCounts {
             ticks: block.len(),

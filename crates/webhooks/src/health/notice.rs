@@ -2,6 +2,7 @@
 //! consumer whose name is reserved, so that they are stored, queried and delivered as any other.
 //! The names are Sparrow's.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use fulmar_event::{
@@ -13,6 +14,7 @@ use fulmar_registry::{Registry, SYSTEM_CONSUMER, Webhook, WebhookState};
 use serde_json::{Value, json};
 
 use super::standing::{Standing, Turn};
+use crate::occurrence::rfc3339;
 
 /// Whom they are from.
 const SOURCE: &str = "fulmar";
@@ -31,11 +33,12 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// Whether any webhook of a project takes such events.
-    pub(super) fn has_listener(&self, project: &str) -> bool {
+    /// The projects in which a webhook takes such events.
+    pub(super) fn listening(&self) -> HashSet<String> {
         let state = self.registry.current();
-        let mut webhooks = state.webhooks.values();
-        webhooks.any(|one| one.consumer == SYSTEM_CONSUMER && one.project == project)
+        let webhooks = state.webhooks.values();
+        let listening = webhooks.filter(|one| one.consumer == SYSTEM_CONSUMER);
+        listening.map(|one| one.project.clone()).collect()
     }
 
     /// Appends events, synced. A block that is done again appends them again: their ids are the
@@ -47,12 +50,8 @@ impl Teller {
         for notice in notices {
             notice.append_to(revision, partition, &mut records);
         }
-        let appended = match records.is_empty() {
-            true => return Ok(()),
-            false => self.events.append_blocking(records),
-        };
         let failed = |error: LogError| FoldError::Transient(error.to_string());
-        appended.map(|_| ()).map_err(failed)
+        self.events.append_all_blocking(records).map_err(failed)
     }
 }
 
@@ -175,9 +174,4 @@ pub(super) fn is_told(record: &AttemptRecord<'_>) -> bool {
 pub(super) fn ended_ms(record: &AttemptRecord<'_>) -> i64 {
     let took_ms = i64::try_from(record.duration_us / 1_000).unwrap_or(i64::MAX);
     record.started_ms.saturating_add(took_ms)
-}
-
-fn rfc3339(ms: i64) -> String {
-    let at = jiff::Timestamp::from_millisecond(ms).unwrap_or_default();
-    format!("{at:.3}")
 }

@@ -65,10 +65,12 @@ impl Share {
     /// What was asked for, once the checkpoint knows all outcomes of before the start: what a crash
     /// would read again then is of this run alone, and counts once.
     pub fn take_up(&mut self) {
-        if self.again.is_empty() || self.pending.outcomes_from() < self.recovered_to {
+        if self.pending.outcomes_from() < self.recovered_to {
             return;
         }
-        for again in std::mem::take(&mut self.again) {
+        while !self.outcomes.is_full()
+            && let Some(again) = self.again.pop_front()
+        {
             for ended in again.deliveries {
                 let is_open = self.open_again.contains(&ended.id);
                 if !is_open && !self.memory.contains_key(&ended.id) {

@@ -2,14 +2,16 @@
 //! then asked with one real delivery. Waiting is not an attempt. Pure: the clock and the dice are
 //! the caller's.
 
+use crate::retry::spread_ms;
+
 /// Attempts are counted in slots of this length; together they are the window.
 const SLOT_MS: i64 = 30_000;
 const SLOTS: usize = 10;
 /// It opens where at least so many attempts of the window were made, of which such a share failed.
 const ATTEMPTS_MIN: u32 = 10;
 const FAILED_TENTHS: u32 = 7;
-/// Each pause is twice the one before, up to the first times this.
-const PAUSE_FACTOR_MAX: i64 = 16;
+/// Each pause is twice the one before, so often.
+const DOUBLINGS_MAX: u32 = 4;
 
 /// What an attempt says of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,7 @@ impl Breaker {
     }
 
     /// An attempt has ended. True if the breaker opens by it.
-    pub fn ended(&mut self, sign: Sign, now_ms: i64, (pause_ms, dice): (i64, f64)) -> bool {
+    pub fn ended(&mut self, sign: Sign, now_ms: i64, (pause_ms, dice): (u64, f64)) -> bool {
         if pause_ms == 0 {
             return false;
         }
@@ -85,13 +87,11 @@ impl Breaker {
             (State::Closed, Sign::Fails) if self.is_tripped(now_ms) => 0,
             (State::Closed, _) => return false,
         };
-        let factor = 1_i64.checked_shl(times).unwrap_or(PAUSE_FACTOR_MAX);
-        let pause_ms = pause_ms.saturating_mul(factor.clamp(1, PAUSE_FACTOR_MAX));
-        // Half is certain and half is chance, so that not all are asked at the same moment.
-        let chance = (pause_ms as f64 / 2.0 * dice.clamp(0.0, 1.0)) as i64;
+        let times = times.min(DOUBLINGS_MAX);
+        let pause_ms = spread_ms(pause_ms.saturating_mul(1 << times), dice);
         self.state = State::Open {
-            until_ms: now_ms.saturating_add(pause_ms - pause_ms / 2 + chance),
-            times: times.min(63),
+            until_ms: now_ms.saturating_add_unsigned(pause_ms),
+            times,
         };
         true
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     const NOW: i64 = 1_700_000_000_000;
-    const PAUSE: (i64, f64) = (30_000, 1.0);
+    const PAUSE: (u64, f64) = (30_000, 1.0);
 
     fn failed(breaker: &mut Breaker, count: usize, now_ms: i64) -> bool {
         (0..count).any(|_| breaker.ended(Sign::Fails, now_ms, PAUSE))

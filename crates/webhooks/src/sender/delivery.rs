@@ -10,6 +10,7 @@ use fulmar_event::EventView;
 use fulmar_registry::BodyShape;
 use sha2::{Digest, Sha256};
 
+use super::verdict::Before;
 use crate::occurrence::Occurrence;
 
 /// Names a delivery: a hash of its event's identity and its webhook, so that an event that is read
@@ -170,6 +171,15 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
+    /// As an attempt finds it.
+    pub fn before(&self) -> Before {
+        Before {
+            created_ms: self.created_ms,
+            failures: self.failures.get(),
+            by_hand: self.by_hand,
+        }
+    }
+
     /// As it is parked, due at a time.
     pub fn parked(&self, due_ms: i64) -> Parked {
         Parked {

@@ -12,7 +12,7 @@ use super::lane::LaneState;
 use super::outcomes::{Outcome, Told};
 use super::receiver::{Labels, Ready};
 use super::share::{Note, Share, now_ms};
-use super::verdict::{Before, after};
+use super::verdict::{after, last_start_ms};
 use crate::client::{Category, Fault, Reply};
 use crate::disabling::disable;
 use crate::outcome::judge;
@@ -117,7 +117,7 @@ impl Share {
         let Some(ready) = ready else {
             return self.end_unsent(delivery, DeliveryStatus::Cancelled, "the webhook is gone");
         };
-        if !delivery.by_hand && self.is_too_late(&delivery, now_ms) {
+        if self.is_too_late(&delivery, now_ms) {
             let told = "its deadline was over before it could be sent";
             return self.end_unsent(delivery, DeliveryStatus::Failed, told);
         }
@@ -132,13 +132,7 @@ impl Share {
     fn is_too_late(&self, delivery: &Delivery, now_ms: i64) -> bool {
         let webhook = &self.lanes[delivery.lane].webhook;
         let known = self.receivers.state().webhooks.get(&**webhook);
-        let deadline_s = known.and_then(|webhook| webhook.retry.deadline_s);
-        deadline_s.is_some_and(|seconds| {
-            now_ms
-                > delivery
-                    .created_ms
-                    .saturating_add(i64::from(seconds) * 1_000)
-        })
+        known.is_some_and(|webhook| now_ms > last_start_ms(webhook, delivery.before(), false))
     }
 
     fn exchange(&self, delivery: Rc<Delivery>, receiver: Ready, now_ms: i64) {
@@ -206,17 +200,12 @@ impl Share {
             .as_ref()
             .map_or("success", |fault| fault.category.as_str());
         *self.attempts.entry(word).or_default() += 1;
-        let before = Before {
-            created_ms: delivery.created_ms,
-            by_hand: delivery.by_hand,
-            failures: delivery.failures.get(),
-        };
         let dice = dice(&delivery);
         let came = (fault.as_ref(), reply.as_ref());
-        let after = after(&webhook, before, came, (now_ms, dice));
+        let after = after(&webhook, delivery.before(), came, (now_ms, dice));
         let lane = &mut self.lanes[index];
         lane.hold_until_ms = lane.hold_until_ms.max(after.hold_until_ms);
-        let pause_ms = self.parts.config.breaker_pause.as_millis() as i64;
+        let pause_ms = self.parts.config.breaker_pause.as_millis() as u64;
         let sign = fault.as_ref().map_or(Sign::Answers, sign_of);
         if lane.breaker.ended(sign, now_ms, (pause_ms, dice)) {
             tracing::warn!(

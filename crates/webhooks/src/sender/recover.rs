@@ -1,7 +1,7 @@
 //! The start: committed state, then the tail of `deliveries`, before anything is sent (D1).
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use fulmar_event::{AttemptRecord, DeliveryStatus};
@@ -313,7 +313,7 @@ pub(super) fn recover(
         began: Instant::now(),
         last_checkpoint: Instant::now(),
         asked: Vec::new(),
-        again: Vec::new(),
+        again: VecDeque::new(),
         open_again: undecided.by_hand,
         recovered_to,
         stats,

@@ -1,7 +1,7 @@
 //! The sender's thread: one loop over what has happened.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::SyncSender;
@@ -81,7 +81,7 @@ pub(super) struct Share {
     pub last_checkpoint: Instant,
     pub asked: Vec<oneshot::Sender<()>>,
     /// What is to be sent again.
-    pub again: Vec<Again>,
+    pub again: VecDeque<Again>,
     /// Those that were taken up again and have not ended.
     pub open_again: HashSet<DeliveryId>,
     /// Where `deliveries` ended at the start.
@@ -156,7 +156,7 @@ impl Share {
                 biased;
                 command = commands.recv() => match command {
                     Some(Command::Checkpoint(done)) => self.asked.push(done),
-                    Some(Command::Again(again)) => self.again.push(again),
+                    Some(Command::Again(again)) => self.again.push_back(again),
                     Some(Command::Stop) | None => {
                         self.stopping = true;
                         stop_at.get_or_insert(Instant::now() + self.parts.config.stop_time_max);

@@ -87,7 +87,8 @@ pub fn after(
 }
 
 /// The last moment that an attempt may start, ms since the epoch.
-fn last_start_ms(webhook: &Webhook, before: Before, is_rate_limit: bool) -> i64 {
+#[must_use]
+pub fn last_start_ms(webhook: &Webhook, before: Before, is_rate_limit: bool) -> i64 {
     if before.by_hand {
         return i64::MAX;
     }

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fulmar_event::{Door, MessageDraft, SchemaCheck, Timestamp};
+use fulmar_event::{AttemptRecord, Door, MessageDraft, SchemaCheck, Timestamp};
 use fulmar_flow::State;
 use fulmar_flow::repeats::RepeatsConfig;
 use fulmar_log::{Log, LogConfig, Records, Topic};
@@ -68,6 +69,14 @@ impl Receiving {
         Self::new(|_| status(200))
     }
 
+    /// Answers with the status that stands in a place, which can be changed.
+    pub fn turning(first: u16) -> (Arc<AtomicU16>, Self) {
+        let answer = Arc::new(AtomicU16::new(first));
+        let seen = Arc::clone(&answer);
+        let receiving = Self::new(move |_| status(seen.load(Ordering::SeqCst)));
+        (answer, receiving)
+    }
+
     /// Accepts connections and never answers.
     pub fn hanging() -> Self {
         Self::new(|_| {
@@ -86,6 +95,17 @@ impl Receiving {
             .recv_timeout(PATIENT)
             .expect("nothing was received")
     }
+}
+
+/// Outcomes as the topic holds them.
+pub fn outcome_records(outcomes: &[AttemptRecord<'_>]) -> Records {
+    let mut records = Records::new();
+    for outcome in outcomes {
+        let mark = records.begin(0);
+        outcome.encode(records.buffer());
+        records.end(mark);
+    }
+    records
 }
 
 /// An answer without a body.

@@ -38,7 +38,7 @@ pub fn ledger(live: &Live) -> Result<Vec<Family>, fmt::Error> {
 
 /// Figures of the folds, and of the stages around them.
 pub fn families(live: &Live) -> Vec<Family> {
-    let folds = live.running().map(FoldHandle::stats);
+    let folds: Vec<FoldStats> = live.desk.folds.iter().map(FoldHandle::stats).collect();
     let each = |value: fn(&FoldStats) -> u64| -> Vec<(Labels, f64)> {
         let row = |stats: &FoldStats| (label("fold", stats.name), value(stats) as f64);
         folds.iter().map(row).collect()
