@@ -434,3 +434,37 @@ fn a_death_after_something_was_taken_up_again_counts_it_once_and_sends_it() {
     assert_eq!(sent, wanted);
     assert!(receiver.got.try_recv().is_err(), "nothing came twice");
 }
+
+#[test]
+fn what_was_asked_for_and_waits_for_its_retry_is_not_taken_up_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let (answer, receiver) = Receiving::turning(404);
+    let bed = open(dir.path());
+    bed.webhook("wh-1", &receiver.url(), |one| {
+        one.retry = RetryPolicy {
+            schedule_s: vec![3_600],
+            ..at_once(1)
+        };
+    });
+    let sender = bed.start();
+    bed.publish(numbered(3));
+    settle(&sender, |stats| stats.counts.failed == 3);
+    answer.store(500, Ordering::SeqCst);
+    let all = ended(&bed);
+    assert!(wait(sender.send_again(all.clone())));
+    (0..6).for_each(|_| drop(receiver.next()));
+    settle(&sender, |stats| {
+        let failed = stats.attempts.get("server_error");
+        (stats.in_memory, stats.parked, failed) == (0, 3, Some(&3))
+    });
+    // Who asks has not seen yet that they are under way; nor has it after a restart.
+    assert!(wait(sender.send_again(all.clone())));
+    let stats = settle(&sender, |_| true);
+    assert_eq!((stats.counts.reopened, stats.parked), (3, 3));
+    drop(sender);
+    let sender = bed.start();
+    assert!(wait(sender.send_again(all)));
+    let stats = settle(&sender, |_| true);
+    assert_eq!((stats.counts.reopened, stats.parked), (3, 3));
+    assert_eq!((stats.counts.failed, stats.counts.undecided()), (3, 3));
+}

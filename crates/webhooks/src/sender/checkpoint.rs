@@ -356,7 +356,7 @@ impl Share {
 }
 
 /// Tells who asked; one that is gone needs no answer.
-fn answer(asked: &mut Vec<tokio::sync::oneshot::Sender<()>>) {
+pub(super) fn answer(asked: &mut Vec<tokio::sync::oneshot::Sender<()>>) {
     for done in asked.drain(..) {
         let _ = done.send(());
     }

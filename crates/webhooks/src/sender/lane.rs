@@ -209,4 +209,25 @@ mod tests {
         assert_eq!(lane.spend(4 * second), Ok(()));
         assert_eq!(lane.spend(4 * second), Err(100_000_000));
     }
+
+    #[test]
+    fn a_breaker_that_is_not_closed_lets_one_through_at_its_time() {
+        use crate::sender::breaker::Sign;
+        let mut lane = Lane::new("w", "p", "c");
+        lane.in_flight_max = 8;
+        let fail = |lane: &mut Lane| {
+            (0..10).any(|_| lane.breaker.ended(Sign::Fails, 1_000, (30_000, 1.0)))
+        };
+        assert_eq!((lane.in_flight_most(), lane.waits_until_ms()), (8, 0));
+        assert!(fail(&mut lane));
+        assert_eq!((lane.in_flight_most(), lane.waits_until_ms()), (1, 31_000));
+        lane.breaker.sent();
+        assert_eq!((lane.in_flight_most(), lane.waits_until_ms()), (1, 0));
+        lane.breaker.ended(Sign::Answers, 32_000, (30_000, 1.0));
+        assert_eq!((lane.in_flight_most(), lane.waits_until_ms()), (8, 0));
+        // Whichever is later: the receiver's own word, or the breaker's.
+        assert!(fail(&mut lane));
+        lane.hold_until_ms = 90_000;
+        assert_eq!(lane.waits_until_ms(), 90_000);
+    }
 }

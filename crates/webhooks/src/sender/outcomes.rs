@@ -8,6 +8,7 @@ use fulmar_event::{AttemptRecord, DeliveryStatus, Records};
 use fulmar_log::LogError;
 use tokio::sync::oneshot;
 
+use super::checkpoint::answer;
 use super::delivery::Delivery;
 use super::share::{Note, Share};
 use crate::client::{Fault, Reply};
@@ -157,7 +158,12 @@ impl Share {
     /// Appends what has come, unless an append is under way.
     pub fn append_outcomes(&mut self) {
         let outcomes = &mut self.outcomes;
-        if outcomes.settled.is_empty() || outcomes.floor.is_some() {
+        if outcomes.floor.is_some() {
+            return;
+        }
+        if outcomes.settled.is_empty() {
+            // All there was is durable.
+            answer(&mut outcomes.asked);
             return;
         }
         let empty = self.parts.deliveries.buffer();
@@ -204,10 +210,7 @@ impl Share {
         for settled in std::mem::take(&mut self.outcomes.appending) {
             self.apply(&settled);
         }
-        for done in std::mem::take(&mut self.outcomes.appending_asked) {
-            // One that is gone needs no answer.
-            let _ = done.send(());
-        }
+        answer(&mut self.outcomes.appending_asked);
     }
 
     fn apply(&mut self, settled: &Settled) {
