@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use server::Folder;
-use server::caller::{Caller, start};
+use server::caller::{Caller, LOCAL, start};
 use server::receiver::{Got, Hooks};
 
 fn fields(hooks: &Hooks, events: &str) -> String {
@@ -30,6 +30,16 @@ fn until(caller: &Caller, path: &str, wanted: impl Fn(&Value) -> bool) -> Value 
         let answer = caller.get(path);
         if wanted(&answer) {
             return answer;
+        }
+    }
+}
+
+/// The ledger of what is sent, once it is as wanted: it is committed once a second.
+fn ledger_once(folder: &Folder, wanted: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let ledger = folder.json(&["status", "--json"])["webhooks"]["ledger"].take();
+        if wanted(&ledger) {
+            return ledger;
         }
     }
 }
@@ -223,5 +233,121 @@ fn what_has_ended_is_sent_again_one_by_one_or_by_a_filter() {
         (&json!(6), &json!(5))
     );
     assert_eq!(ledger["undecided"], 0);
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn a_webhook_is_tried_out_and_nothing_of_it_is_kept() {
+    let folder = Folder::new();
+    let (server, operator, _) = start(&folder);
+    let (answer, hooks) = Hooks::turning(200);
+    let fields = json!({
+        "url": hooks.url(), "events": ["order.*"], "secret_headers": { "x-token": "t0k-t0k" },
+        "http_config": { "max_retries": 3 },
+    });
+    let id = operator.webhook("acme", &fields.to_string());
+    let webhook = format!("/v1/consumers/acme/webhooks/{id}");
+    // It is for one that is held too.
+    operator.done("POST", &format!("{webhook}:pause"), "");
+    let test = format!("{webhook}:test");
+
+    let taken = operator.done("POST", &test, "");
+    let got = hooks.next();
+    assert_eq!(told(&got), (json!("webhook.test"), json!({ "test": true })));
+    assert_eq!(got.headers["x-token"], "t0k-t0k");
+    assert_eq!(
+        (
+            &taken["delivered"],
+            &taken["response_code"],
+            &taken["response_body"]
+        ),
+        (&json!(true), &json!(200), &json!("said"))
+    );
+    let sent = &taken["request"];
+    assert_eq!(sent["headers"]["x-token"], "***");
+    for name in ["webhook-id", "webhook-signature", "webhook-timestamp"] {
+        assert_eq!(sent["headers"][name], json!(got.headers[name]), "{name}");
+    }
+    assert_eq!(sent["body"].as_str().unwrap().as_bytes(), got.body);
+
+    answer.store(503, Ordering::SeqCst);
+    let own = json!({ "event_name": "order.paid", "payload": [1, null] }).to_string();
+    let failed = operator.done("POST", &test, &own);
+    assert_eq!(told(&hooks.next()), (json!("order.paid"), json!([1, null])));
+    assert_eq!(
+        (
+            &failed["delivered"],
+            &failed["error_category"],
+            &failed["phase"]
+        ),
+        (&json!(false), &json!("server_error"), &json!("body"))
+    );
+    let (status, told) = operator.call("POST", &test, r#"{"event_name":""}"#);
+    assert_eq!((status, &told["field"]), (422, &json!("event_name")));
+    let other = format!("/v1/consumers/zeta/webhooks/{id}:test");
+    assert_eq!(operator.call("POST", &other, "").0, 404);
+
+    let ledger = &folder.json(&["status", "--json"])["webhooks"]["ledger"];
+    assert_eq!(
+        (&ledger["matched"], &ledger["undecided"]),
+        (&json!(0), &json!(0))
+    );
+    let health = operator.get(&format!("{webhook}/health"));
+    assert_eq!(
+        (&health["total"], &health["health"]),
+        (&json!(0), &json!("unknown"))
+    );
+    assert_eq!(hooks.count(), 2, "a test is not tried again");
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn one_that_waits_for_its_next_attempt_is_sent_now() {
+    let folder = Folder::new();
+    let (server, operator, publisher) = start(&folder);
+    let (answer, hooks) = Hooks::turning(500);
+    let http = json!({ "max_retries": 3, "retry_backoff_seconds": 3_600 });
+    let fields = json!({ "url": hooks.url(), "events": ["order.*"], "http_config": http });
+    let id = operator.webhook("acme", &fields.to_string());
+    publisher.publish("acme", "order.paid", &json!({ "payload": 1 }));
+    let first = hooks.next();
+    let delivery = first.id().trim_start_matches("msg_").to_owned();
+    let path = format!("/v1/consumers/acme/deliveries/{delivery}");
+    let waiting = until(&operator, &path, |view| view["status"] == "retrying");
+    assert_eq!(waiting["attempt_count"], 1);
+
+    let retry = format!("{path}:retry");
+    let (status, told) = operator.call("POST", &retry, "");
+    assert_eq!((status, &told["status"]), (202, &json!("retrying")));
+    let second = hooks.next();
+    assert_eq!(
+        (second.id(), second.headers["x-sparrow-attempt"].as_str()),
+        (first.id(), "2")
+    );
+    assert!(!second.headers.contains_key("fulmar-replay"));
+    let again = until(&operator, &path, |view| view["attempt_count"] == 2);
+    assert_eq!(again["status"], "retrying");
+    assert!(again["next_retry_at"].as_str() > waiting["next_retry_at"].as_str());
+
+    let webhook = format!("/v1/consumers/acme/webhooks/{id}");
+    operator.done("POST", &format!("{webhook}:pause"), "");
+    let (status, told) = operator.call("POST", &retry, "");
+    assert_eq!((status, &told["code"]), (409, &json!("webhook_held")));
+    operator.done("POST", &format!("{webhook}:resume"), "");
+
+    // Also after a restart, and whoever asks often gets it once.
+    server.kill();
+    let server = folder.serve(&LOCAL);
+    let operator = Caller::operator(&folder, &server);
+    answer.store(200, Ordering::SeqCst);
+    for _ in 0..3 {
+        operator.call("POST", &retry, "");
+    }
+    assert_eq!(hooks.next().headers["x-sparrow-attempt"], "3");
+    until(&operator, &path, |view| view["status"] == "success");
+    let ledger = ledger_once(&folder, |ledger| ledger["undecided"] == 0);
+    let counts = ["matched", "delivered", "reopened"].map(|name| ledger[name].clone());
+    assert_eq!(counts, [1, 1, 0].map(Value::from));
+    assert_eq!(hooks.count(), 3);
     assert_eq!(server.stop().code(), Some(0));
 }

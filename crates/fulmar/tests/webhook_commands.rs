@@ -83,7 +83,13 @@ fn a_webhook_is_made_sent_to_looked_at_and_sent_to_again() {
         (&json!(1), &json!(1))
     );
 
+    let tried = folder.run(&["webhooks", "test", id, "--payload", "[7]", "--json"]);
+    assert_eq!(tried.code, Some(1), "{}", tried.stderr);
+    assert_eq!(json_of(&tried.stdout)["response_code"], 404);
+    hooks.next();
     answer.store(200, Ordering::SeqCst);
+    folder.done(&["webhooks", "test", id]);
+    hooks.next();
     let retried = json_of(&folder.done(&["deliveries", "retry", "--webhook", id]));
     assert_eq!(retried, json!({ "retried": 1, "skipped": 0 }));
     assert_eq!(hooks.next().id(), format!("msg_{delivery}"));

@@ -9,6 +9,7 @@ use fulmar_event::{
     AuthenticationView, Body, EventView, MessageView, Timestamp, TrackView, activity_name,
     outcome_name,
 };
+use fulmar_registry::BodyShape;
 use serde_json::{Map, Value, json};
 
 /// Classes of events, as subscriptions name them: [`fulmar_registry::CLASSES`].
@@ -102,6 +103,43 @@ impl<'a> Occurrence<'a> {
         })
     }
 
+    /// A message that nobody has published.
+    #[must_use]
+    pub fn sample(
+        (project, consumer): (&'a str, &'a str),
+        (id, name): (&'a str, &'a str),
+        payload: &'a [u8],
+        time: Timestamp,
+    ) -> Self {
+        Self {
+            class: Class::Message,
+            name: Cow::Borrowed(name),
+            id,
+            source: "",
+            project,
+            consumer,
+            revision: 0,
+            time,
+            expires_ms: 0,
+            labels: &[],
+            body: Body::Message(MessageView {
+                kind: name,
+                consumer,
+                data: payload,
+                ..MessageView::default()
+            }),
+        }
+    }
+
+    /// What is sent of it.
+    #[must_use]
+    pub fn body(&self, shape: BodyShape) -> Bytes {
+        match shape {
+            BodyShape::Envelope => self.envelope(),
+            BodyShape::Payload => Bytes::from(self.payload().into_owned()),
+        }
+    }
+
     /// The payload's bytes: a message's as published, the JSON form of the others.
     #[must_use]
     pub fn payload(&self) -> Cow<'a, [u8]> {
@@ -135,8 +173,7 @@ impl<'a> Occurrence<'a> {
 
     /// Sparrow's envelope around the payload. The attempt in it is always 1, so that the body is
     /// the same on every retry; the true one is in a header.
-    #[must_use]
-    pub fn envelope(&self) -> Bytes {
+    fn envelope(&self) -> Bytes {
         let payload = self.payload();
         let mut out = Vec::with_capacity(payload.len() + self.name.len() + self.id.len() + 128);
         out.extend_from_slice(b"{\"version\":\"1\",\"event_id\":");

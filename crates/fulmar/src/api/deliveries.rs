@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::delivery_filter::{Place, Wanted};
+use super::jobs::prepared;
 use super::paging::Page;
 use super::reading::quoted;
 use super::route::Route;
@@ -27,6 +28,7 @@ const FILTERS: &[(&str, &str)] = &[
     ("error_category", "whose last failure was of this kind"),
     ("created_after", "matched at this time or later, RFC 3339"),
     ("created_before", "matched before this time, RFC 3339"),
+    ("prepare_retry", "true gives `repush_id`"),
     ("limit", "items of a page, 1 to 1000; default 50"),
     ("cursor", "`next_cursor` of the page before"),
 ];
@@ -89,6 +91,9 @@ struct DeliveryPage {
     /// Whether every delivery was looked at that nothing came of yet: a filter by event looks at
     /// the newest 20,000 of them, and the sender may be behind.
     complete: bool,
+    /// With `prepare_retry=true`: stands for all that these filters take, in
+    /// `deliveries:retryBatch`.
+    repush_id: Option<String>,
 }
 
 /// An attempt.
@@ -127,6 +132,8 @@ pub struct DeliveryLine {
     pub event_id: String,
     pub event_name: String,
     pub event_offset: u64,
+    /// Of its newest outcome, in `deliveries`.
+    pub log_offset: u64,
     pub consumer: String,
     pub status: String,
     pub attempt_count: u32,
@@ -203,6 +210,7 @@ fn list(call: &Call) -> Result<Reply, ApiError> {
         next_cursor: last.map(|last| last.place.cursor()),
         deliveries,
         complete: is_settled && !is_cut,
+        repush_id: prepared(call, "prepare_retry")?,
     })
 }
 

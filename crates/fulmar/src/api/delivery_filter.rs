@@ -78,7 +78,7 @@ pub fn time_of(call: &Call, name: &'static str) -> Result<Option<i64>, ApiError>
 /// What a list is asked for.
 #[derive(Default)]
 pub struct Wanted {
-    id: Option<String>,
+    ids: Option<Vec<String>>,
     consumer: Option<String>,
     pub webhook_id: Option<String>,
     event_id: Option<String>,
@@ -108,7 +108,7 @@ impl Wanted {
             return Err(ApiError::invalid("status", rule));
         }
         Ok(Self {
-            id: None,
+            ids: None,
             consumer: call.path.get("consumer").cloned(),
             webhook_id: text("webhook_id"),
             event_id: text("event_id"),
@@ -124,8 +124,13 @@ impl Wanted {
 
     /// One delivery alone.
     pub fn only(id: &str) -> Self {
+        Self::these(vec![id.to_owned()])
+    }
+
+    /// Those of these ids.
+    pub fn these(ids: Vec<String>) -> Self {
         Self {
-            id: Some(id.to_owned()),
+            ids: Some(ids),
             ..Self::default()
         }
     }
@@ -184,7 +189,6 @@ impl Wanted {
     fn conditions(&self, state: &Snapshot, project: &str) -> (String, String) {
         let mut fixed = vec!["true".to_owned()];
         let columns = [
-            ("id", &self.id),
             ("consumer", &self.consumer),
             ("webhook_id", &self.webhook_id),
             ("event_id", &self.event_id),
@@ -194,6 +198,10 @@ impl Wanted {
         for (column, value) in columns {
             fixed.extend(value.as_ref().map(|v| format!("{column} = {}", quoted(v))));
         }
+        fixed.extend(self.ids.as_ref().map(|ids| {
+            let ids: Vec<String> = ids.iter().map(|id| quoted(id)).collect();
+            format!("id IN ({})", ids.join(", "))
+        }));
         let after = self.after_ms.map(moment);
         fixed.extend(after.map(|at| format!("created_at >= {at}")));
         let before = self.before_ms.map(moment);
@@ -233,7 +241,7 @@ impl Wanted {
              tried AS (SELECT delivery_id, max(started_at) AS at FROM delivery_attempts \
              WHERE delivery_id IN (SELECT id FROM page) GROUP BY delivery_id) \
              SELECT id, webhook_id, subscription_id, event_id, event_name, event_offset, \
-             consumer, status, \
+             log_offset, consumer, status, \
              attempt_count, max_attempts, epoch_ms(created_at) AS created_ms, \
              epoch_ms(tried.at) AS last_ms, epoch_ms(next_retry_at) AS next_ms, response_code, \
              response_body, error_category, error_message \

@@ -1,12 +1,15 @@
 //! Refusals of the API, as problem details (RFC 9457).
 
 use fulmar_gateway::http::Answer;
-use fulmar_gateway::problem::{problem, problem_of_field};
+use fulmar_gateway::problem::{problem, problem_for_now, problem_of_field};
 use fulmar_registry::RegistryError;
 use fulmar_store::query::QueryError;
 use hyper::StatusCode;
 
 use crate::query;
+
+/// After which who is told that there is too much may ask again.
+const BUSY_SECONDS: u32 = 5;
 
 /// Why a call was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +39,9 @@ pub enum ApiError {
     /// Part of the interface that is not there.
     #[error("{0}")]
     NotBuilt(&'static str),
+    /// Too much of it at once.
+    #[error("{0}: ask again in a moment")]
+    Busy(String),
     /// Not now.
     #[error("{0}")]
     Unavailable(String),
@@ -80,6 +86,9 @@ impl ApiError {
             Self::Query(error) => query::refusal(error),
             Self::Unavailable(_) | Self::Registry(RegistryError::Log(_)) => {
                 problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &told)
+            }
+            Self::Busy(_) => {
+                problem_for_now(StatusCode::TOO_MANY_REQUESTS, "busy", &told, BUSY_SECONDS)
             }
             Self::Failed(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", &told),
             Self::Registry(RegistryError::Invalid { field, rule }) => {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::delivery_filter::{Place, time_of};
+use super::jobs::prepared;
 use super::paging::Page;
 use super::reading::{moment, quoted};
 use super::route::Route;
@@ -25,6 +26,7 @@ const FILTERS: &[(&str, &str)] = &[
     ),
     ("created_after", "at this time or later, RFC 3339"),
     ("created_before", "before this time, RFC 3339"),
+    ("prepare_repush", "true gives `repush_id`"),
     ("limit", "items of a page, 1 to 1000; default 50"),
     ("cursor", "`next_cursor` of the page before"),
 ];
@@ -70,6 +72,8 @@ struct EventPage {
     events: Vec<EventView>,
     /// Of the next page; null at the end.
     next_cursor: Option<String>,
+    /// With `prepare_repush=true`: stands for all that these filters take, in `events:rePush`.
+    repush_id: Option<String>,
 }
 
 /// A row of the query below.
@@ -131,8 +135,8 @@ fn statement(conditions: &[String], limit: usize) -> String {
     )
 }
 
-fn list(call: &Call) -> Result<Reply, ApiError> {
-    let page = Page::of(call)?;
+/// What of the table the path and the query ask for.
+pub fn conditions(call: &Call, page: &Page) -> Result<Vec<String>, ApiError> {
     let mut conditions = of_path(call);
     let given = |name: &str| call.query.get(name).filter(|text| !text.is_empty());
     conditions.extend(given("event").map(|name| format!("type = {}", quoted(name))));
@@ -156,9 +160,14 @@ fn list(call: &Call) -> Result<Reply, ApiError> {
     conditions.extend(after.map(|ms| format!("event_time >= {}", moment(ms))));
     let before = time_of(call, "created_before")?;
     conditions.extend(before.map(|ms| format!("event_time < {}", moment(ms))));
-    let below = Place::below(&page)?;
+    let below = Place::below(page)?;
     conditions.extend(below.map(|place| place.followed_by("event_time", "event_id")));
-    let sql = statement(&conditions, page.limit + 1);
+    Ok(conditions)
+}
+
+fn list(call: &Call) -> Result<Reply, ApiError> {
+    let page = Page::of(call)?;
+    let sql = statement(&conditions(call, &page)?, page.limit + 1);
     let mut lines: Vec<EventLine> = call.api.reading.rows(&call.project, sql)?;
     let is_more = lines.len() > page.limit;
     lines.truncate(page.limit);
@@ -166,6 +175,7 @@ fn list(call: &Call) -> Result<Reply, ApiError> {
     Reply::ok(&EventPage {
         next_cursor: last.map(|last| last.place().cursor()),
         events: lines.into_iter().map(EventLine::view).collect(),
+        repush_id: prepared(call, "prepare_repush")?,
     })
 }
 
@@ -181,7 +191,8 @@ fn one(call: &Call) -> Result<Reply, ApiError> {
     Reply::ok(&line.ok_or_else(|| ApiError::unknown("event", id))?.view())
 }
 
-fn of_path(call: &Call) -> Vec<String> {
+/// That it is of the consumer that the path names, if it names one.
+pub fn of_path(call: &Call) -> Vec<String> {
     let named = call.path.get("consumer");
     let named = named.map(|name| format!("consumer = {}", quoted(name)));
     vec![named.unwrap_or_else(|| "true".to_owned())]

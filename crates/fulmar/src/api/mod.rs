@@ -10,13 +10,16 @@ mod error;
 mod event_types;
 mod events;
 mod health;
+pub mod jobs;
 pub mod openapi;
 mod paging;
 pub mod reading;
+mod repush;
 mod retry;
 mod route;
 mod schema_change;
 mod subscriptions;
+mod trial;
 mod undecided;
 mod webhook_fields;
 mod webhooks;
@@ -34,6 +37,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use error::ApiError;
+use jobs::Jobs;
 use reading::Reading;
 use route::{Route, match_path, routes};
 
@@ -62,6 +66,8 @@ pub struct Api {
     pub guard: Guard,
     /// Reads what became of events.
     pub reading: Arc<Reading>,
+    /// What is done in the background.
+    pub jobs: Arc<Jobs>,
 }
 
 /// A call, its key admitted.
@@ -122,6 +128,14 @@ impl Call {
     /// The body, read as what the operation takes.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         serde_json::from_value(self.body.clone()).map_err(|error| of_body(&error))
+    }
+
+    /// The same, of an operation whose body may be left out.
+    pub fn read_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, ApiError> {
+        match self.body.is_null() {
+            true => Ok(T::default()),
+            false => self.read(),
+        }
     }
 
     /// The registry as it is now.

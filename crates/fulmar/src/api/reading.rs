@@ -1,12 +1,15 @@
 //! Rows for answers: SQL over the tables, after everything durable is in them (D6).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fulmar_event::EventView;
 use fulmar_flow::{FoldHandle, State};
-use fulmar_log::Journal;
+use fulmar_log::{Journal, LogError};
 use fulmar_store::Lake;
 use fulmar_store::query::QueryRunner;
+use fulmar_webhooks::matching::Indexes;
+use fulmar_webhooks::occurrence::Occurrence;
 use fulmar_webhooks::sender::SenderHandle;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
@@ -34,6 +37,8 @@ pub struct Reading {
     pub state: Arc<State>,
     /// Their events.
     pub events: Arc<Journal>,
+    /// What events matched when they came.
+    pub matched: Mutex<Indexes>,
 }
 
 impl Reading {
@@ -68,6 +73,33 @@ impl Reading {
         serde_json::from_slice(&text).map_err(failed)
     }
 
+    /// What a function reads of the event at an offset; none for one that the log does not have any
+    /// more.
+    pub fn event<T>(
+        &self,
+        offset: u64,
+        read: impl FnOnce(&Occurrence<'_>) -> T,
+    ) -> Result<Option<T>, ApiError> {
+        let chunk = match self.events.read(offset, 1) {
+            Ok(chunk) => chunk,
+            Err(LogError::OutOfRange { .. }) => None,
+            Err(error) => return Err(ApiError::Failed(error.to_string())),
+        };
+        let mut records = chunk.iter().flatten();
+        let record = records.find(|record| record.offset == offset);
+        let view = record
+            .as_ref()
+            .and_then(|record| EventView::parse(record.bytes).ok());
+        let event = view.as_ref().and_then(Occurrence::of);
+        Ok(event.as_ref().map(read))
+    }
+
+    /// Waits until the sender's committed state is of all events before an offset. False when it is
+    /// further behind than that. Blocks.
+    pub fn is_matched(&self, before: u64) -> bool {
+        Handle::current().block_on(self.sender.settled(before, SENDER_WAIT))
+    }
+
     /// Waits until every outcome that is durable now stands in the health of its webhook. False
     /// when that takes too long. Blocks.
     pub fn settle_health(&self) -> bool {
@@ -78,8 +110,7 @@ impl Reading {
     /// Waits until what is undecided of the events that are durable now is in committed state.
     /// False when the sender is further behind than that. Blocks.
     pub fn settle(&self) -> bool {
-        let settled = self.sender.settled(self.events.end(), SENDER_WAIT);
-        Handle::current().block_on(settled)
+        self.is_matched(self.events.end())
     }
 }
 

@@ -1,7 +1,9 @@
-//! Deliveries that have ended, sent again by hand: one, or a page of those that a filter takes.
+//! Deliveries sent again by hand: one, or a page of those that a filter takes. One that waits for
+//! its next attempt is sent now.
 
 use std::collections::BTreeMap;
 
+use fulmar_registry::WebhookState;
 use fulmar_webhooks::sender::{DeliveryId, Ended};
 use hyper::{Method, StatusCode};
 use schemars::JsonSchema;
@@ -15,13 +17,18 @@ use super::route::Route;
 use super::{ApiError, Call, Reply};
 
 /// Ends that a delivery can be sent again from without `force`.
-const ENDS: [&str; 3] = ["failed", "expired", "cancelled"];
+pub const ENDS: [&str; 3] = ["failed", "expired", "cancelled"];
 /// The one that needs it.
-const TAKEN: &str = "success";
+pub const TAKEN: &str = "success";
+/// That of one that waits for its next attempt.
+const WAITING: &str = "retrying";
 
 pub fn routes(routes: &mut Vec<Route>) {
     let route = |path, told, handle| Route::new(Method::POST, path, told, handle);
-    let told = ("retryDelivery", "Sends a delivery again that has ended");
+    let told = (
+        "retryDelivery",
+        "Sends a delivery again that has ended, or now that waits for its next attempt",
+    );
     let path = "/v1/consumers/{consumer}/deliveries/{id}:retry";
     let one = route(path, told, self::one).takes::<Force>();
     routes.push(one.gives::<Retried>(202));
@@ -75,7 +82,7 @@ struct Filter {
 #[derive(Serialize, JsonSchema)]
 struct Retried {
     delivery_id: String,
-    /// `retrying`: that it is sent again is durable.
+    /// `retrying`: that it is sent again is durable, or, for one that waited, that it is sent now.
     status: &'static str,
 }
 
@@ -90,12 +97,20 @@ struct RetriedPage {
     next_cursor: Option<String>,
 }
 
+/// What came of one page of many.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Sent again.
+    pub done: usize,
+    /// Looked at and left alone.
+    pub skipped: usize,
+    /// Of the next page; none at the end.
+    pub next_cursor: Option<String>,
+}
+
 fn one(call: &Call) -> Result<Reply, ApiError> {
     let id = call.part("id");
-    let force: Force = match call.body.is_null() {
-        true => Force::default(),
-        false => call.read()?,
-    };
+    let force: Force = call.read_or_default()?;
     let sql = Wanted::only(id).statement(&call.state(), &call.project, 1);
     let lines: Vec<DeliveryLine> = call.api.reading.rows(&call.project, sql)?;
     let line = lines
@@ -111,6 +126,9 @@ fn one(call: &Call) -> Result<Reply, ApiError> {
         let code = "already_delivered";
         return Err(ApiError::Conflict { code, detail });
     }
+    if line.status == WAITING {
+        return sooner(call, line);
+    }
     if line.status != TAKEN && !ENDS.contains(&line.status.as_str()) {
         return Err(under_way(id));
     }
@@ -120,13 +138,36 @@ fn one(call: &Call) -> Result<Reply, ApiError> {
         return Err(ApiError::Conflict { code, detail });
     }
     send(call, vec![ended(call, line)?])?;
+    retrying(id)
+}
+
+fn retrying(id: &str) -> Result<Reply, ApiError> {
     Reply::with(
         StatusCode::ACCEPTED,
         &Retried {
             delivery_id: id.to_owned(),
-            status: "retrying",
+            status: WAITING,
         },
     )
+}
+
+/// Brings the next attempt of one forward.
+fn sooner(call: &Call, line: DeliveryLine) -> Result<Reply, ApiError> {
+    let state = call.state();
+    let webhook = state.webhooks.get(&line.webhook_id);
+    if webhook.is_some_and(|one| one.state != WebhookState::Active) {
+        let detail = format!("the webhook `{}` is held: resume it", line.webhook_id);
+        let code = "webhook_held";
+        return Err(ApiError::Conflict { code, detail });
+    }
+    let due_ms = line.next_ms.unwrap_or_default();
+    let ended = ended(call, line)?;
+    let sender = &call.api.reading.sender;
+    let sending = sender.send_sooner(&ended.webhook, ended.id, due_ms);
+    match Handle::current().block_on(sending) {
+        true => retrying(&ended.id.to_string()),
+        false => Err(under_way(&ended.id.to_string())),
+    }
 }
 
 fn under_way(id: &str) -> ApiError {
@@ -137,55 +178,73 @@ fn under_way(id: &str) -> ApiError {
 }
 
 fn many(call: &Call) -> Result<Reply, ApiError> {
-    let filter: Filter = match call.body.is_null() {
-        true => Filter::default(),
-        false => call.read()?,
-    };
-    let status = filter.status.as_deref().unwrap_or(ENDS[0]);
-    let is_taken = ENDS.contains(&status) || status == TAKEN && filter.force;
-    if !is_taken {
-        let rule = format!("takes {}, or with `force` {TAKEN}", ENDS.join(", "));
-        return Err(ApiError::invalid("status", rule));
-    }
-    // What a list takes from its query.
-    let asked = Call {
-        query: filter.query(status),
-        ..call.clone()
-    };
-    let page = Page::of(&asked)?;
-    let (wanted, state) = (Wanted::of(&asked, &page)?, call.state());
-    let sql = wanted.statement(&state, &call.project, page.limit);
-    let lines: Vec<DeliveryLine> = call.api.reading.rows(&call.project, sql)?;
-    let last = lines.last().filter(|_| lines.len() == page.limit);
-    let next_cursor = last.map(|last| last.place().cursor());
-    let looked_at = lines.len();
-    let known = lines
-        .into_iter()
-        .filter(|line| state.webhooks.contains_key(&line.webhook_id));
-    let deliveries: Vec<Ended> = known
-        .map(|line| ended(call, line))
-        .collect::<Result<_, _>>()?;
-    let retried = deliveries.len();
-    if retried > 0 {
-        send(call, deliveries)?;
-    }
+    let filter: Filter = call.read_or_default()?;
+    let page = page(&filter.asked(call)?, u64::MAX)?;
     Reply::with(
         StatusCode::ACCEPTED,
         &RetriedPage {
-            retried,
-            skipped: looked_at - retried,
-            next_cursor,
+            retried: page.done,
+            skipped: page.skipped,
+            next_cursor: page.next_cursor,
         },
     )
 }
 
+/// That a filter takes what has ended, and what was taken with force alone.
+pub fn check_status(query: &mut BTreeMap<String, String>, force: bool) -> Result<(), ApiError> {
+    let status = query.entry("status".to_owned());
+    let status = status.or_insert_with(|| ENDS[0].to_owned()).as_str();
+    match ENDS.contains(&status) || status == TAKEN && force {
+        true => Ok(()),
+        false => {
+            let rule = format!("takes {}, or with `force` {TAKEN}", ENDS.join(", "));
+            Err(ApiError::invalid("status", rule))
+        }
+    }
+}
+
+/// Sends those of a list's page again whose newest outcome stands before an offset of `deliveries`.
+pub fn page(asked: &Call, before: u64) -> Result<Batch, ApiError> {
+    let page = Page::of(asked)?;
+    let (wanted, state) = (Wanted::of(asked, &page)?, asked.state());
+    let sql = wanted.statement(&state, &asked.project, page.limit);
+    let lines: Vec<DeliveryLine> = asked.api.reading.rows(&asked.project, sql)?;
+    let last = lines.last().filter(|_| lines.len() == page.limit);
+    let next_cursor = last.map(|last| last.place().cursor());
+    let looked_at = lines.len();
+    let wanted = lines
+        .into_iter()
+        .filter(|line| line.log_offset < before && state.webhooks.contains_key(&line.webhook_id));
+    let deliveries: Vec<Ended> = wanted
+        .map(|line| ended(asked, line))
+        .collect::<Result<_, _>>()?;
+    let done = deliveries.len();
+    send(asked, deliveries)?;
+    Ok(Batch {
+        done,
+        skipped: looked_at - done,
+        next_cursor,
+    })
+}
+
 impl Filter {
-    fn query(&self, status: &str) -> BTreeMap<String, String> {
+    /// What a list takes from its query.
+    fn asked(&self, call: &Call) -> Result<Call, ApiError> {
+        let mut query = self.query();
+        check_status(&mut query, self.force)?;
+        Ok(Call {
+            query,
+            ..call.clone()
+        })
+    }
+
+    fn query(&self) -> BTreeMap<String, String> {
         let texts = [
             ("webhook_id", &self.webhook_id),
             ("event_id", &self.event_id),
             ("event_name", &self.event_name),
             ("subscription_id", &self.subscription_id),
+            ("status", &self.status),
             ("error_category", &self.error_category),
             ("created_after", &self.created_after),
             ("created_before", &self.created_before),
@@ -195,13 +254,13 @@ impl Filter {
             .into_iter()
             .filter_map(|(name, text)| Some((name, text.clone()?)));
         let limit = self.limit.unwrap_or(1_000).to_string();
-        let always = [("status", status.to_owned()), ("limit", limit)];
-        let all = given.chain(always);
+        let all = given.chain([("limit", limit)]);
         all.map(|(name, text)| (name.to_owned(), text)).collect()
     }
 }
 
-fn ended(call: &Call, line: DeliveryLine) -> Result<Ended, ApiError> {
+/// A delivery as the sender takes it up again.
+pub fn ended(call: &Call, line: DeliveryLine) -> Result<Ended, ApiError> {
     let id = DeliveryId::parse(&line.id);
     let damaged = || ApiError::Failed(format!("`{}` is no delivery's id", line.id));
     Ok(Ended {
@@ -217,7 +276,11 @@ fn ended(call: &Call, line: DeliveryLine) -> Result<Ended, ApiError> {
     })
 }
 
-fn send(call: &Call, deliveries: Vec<Ended>) -> Result<(), ApiError> {
+/// Takes deliveries up again; durable when this returns.
+pub fn send(call: &Call, deliveries: Vec<Ended>) -> Result<(), ApiError> {
+    if deliveries.is_empty() {
+        return Ok(());
+    }
     let sending = call.api.reading.sender.send_again(deliveries);
     match Handle::current().block_on(sending) {
         true => Ok(()),

@@ -7,7 +7,8 @@ use hyper::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    Call, Reply, consumers, deliveries, event_types, events, health, retry, subscriptions, webhooks,
+    Call, Reply, consumers, deliveries, event_types, events, health, jobs, repush, retry,
+    subscriptions, trial, webhooks,
 };
 use crate::api::error::ApiError;
 
@@ -94,12 +95,15 @@ pub const PAGING: &[(&str, &str)] = &[
 pub fn routes() -> Vec<Route> {
     let mut routes = Vec::new();
     webhooks::routes(&mut routes);
+    trial::routes(&mut routes);
     subscriptions::routes(&mut routes);
     event_types::routes(&mut routes);
     consumers::routes(&mut routes);
     events::routes(&mut routes);
     deliveries::routes(&mut routes);
     retry::routes(&mut routes);
+    repush::routes(&mut routes);
+    jobs::routes(&mut routes);
     health::routes(&mut routes);
     routes
 }

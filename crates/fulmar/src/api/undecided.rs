@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
-use fulmar_event::EventView;
 use fulmar_registry::{Snapshot, WebhookState};
 use fulmar_webhooks::occurrence::Occurrence;
 use fulmar_webhooks::sender::{DeliveryId, Parked, each_undecided};
@@ -139,20 +138,8 @@ impl<'r> Events<'r> {
         if let Some(known) = self.known.get(&offset) {
             return Ok(known.clone());
         }
-        let chunk = match self.reading.events.read(offset, 1) {
-            Ok(chunk) => chunk,
-            Err(fulmar_log::LogError::OutOfRange { .. }) => None,
-            Err(error) => return Err(ApiError::Failed(error.to_string())),
-        };
-        let mut records = chunk.iter().flatten();
-        let record = records.find(|record| record.offset == offset);
-        let view = record
-            .as_ref()
-            .and_then(|record| EventView::parse(record.bytes).ok());
-        let event = view.as_ref().and_then(Occurrence::of);
-        let found = event.map_or_else(Default::default, |event| {
-            (event.id.to_owned(), event.name.into_owned())
-        });
+        let read = |event: &Occurrence<'_>| (event.id.to_owned(), event.name.to_string());
+        let found = self.reading.event(offset, read)?.unwrap_or_default();
         self.known.insert(offset, found.clone());
         Ok(found)
     }

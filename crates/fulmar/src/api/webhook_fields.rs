@@ -15,7 +15,7 @@ use crate::admin::time_text;
 /// Seconds that an exchange may take, where the webhook does not say.
 pub const TIMEOUT_SECONDS_DEFAULT: u32 = 30;
 /// What is shown in place of a secret.
-const MASK: &str = "***";
+pub const MASK: &str = "***";
 
 /// What is sent as a delivery's body.
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]

@@ -306,10 +306,7 @@ fn set_state(call: &Call, state: WebhookState) -> Result<Reply, ApiError> {
 }
 
 fn rotate(call: &Call) -> Result<Reply, ApiError> {
-    let rotation: Rotation = match call.body.is_null() {
-        true => Rotation::default(),
-        false => call.read()?,
-    };
+    let rotation: Rotation = call.read_or_default()?;
     let overlap = rotation.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
     if !(0..=OVERLAP_SECONDS_MAX).contains(&overlap) {
         let rule = format!("takes 0 to {OVERLAP_SECONDS_MAX}");

@@ -21,6 +21,7 @@ const LIST_MAX: usize = 100_000;
 #[command(after_help = "Examples:\n  \
     fulmar webhooks add https://shop.example/hook --consumer acme --event 'order.*'\n  \
     fulmar webhooks list\n  \
+    fulmar webhooks test wh_0199… --event order.paid --payload '{\"total\":42}'\n  \
     fulmar webhooks health wh_0199…\n  \
     fulmar webhooks rotate wh_0199… --overlap-seconds 3600   # the old secret signs for an hour\n  \
     fulmar webhooks resume wh_0199…                          # sends what was held")]
@@ -48,6 +49,17 @@ enum WebhooksCommand {
     Show(OneArgs),
     /// How its receiver does.
     Health(OneArgs),
+    /// Send it an event that never happened, once, and tell what came of it.
+    Test {
+        #[command(flatten)]
+        one: OneArgs,
+        /// The event's name; default webhook.test.
+        #[arg(long, value_name = "NAME")]
+        event: Option<String>,
+        /// Its payload, as JSON.
+        #[arg(long, value_name = "JSON")]
+        payload: Option<String>,
+    },
     /// Hold its deliveries.
     Pause(OneArgs),
     /// Send again, first what was held.
@@ -117,6 +129,11 @@ impl WebhooksArgs {
                 }
                 one.print(&health)
             }
+            WebhooksCommand::Test {
+                one,
+                event,
+                payload,
+            } => test(&api, &one, event, payload),
             WebhooksCommand::Pause(one) => one.post(&api, ":pause"),
             WebhooksCommand::Resume(one) => one.post(&api, ":resume"),
             WebhooksCommand::Rotate {
@@ -151,6 +168,23 @@ impl OneArgs {
             true => print_json(answer),
             false => print_members(answer),
         }
+    }
+}
+
+fn test(api: &Api, one: &OneArgs, event: Option<String>, payload: Option<String>) -> Outcome {
+    let mut body = json!({});
+    if let Some(name) = event {
+        body["event_name"] = name.into();
+    }
+    if let Some(text) = payload {
+        let not_json = |error| Failure::usage(format!("the payload is not JSON: {error}"));
+        body["payload"] = serde_json::from_str(&text).map_err(not_json)?;
+    }
+    let answer = api.call(Method::POST, &path(api, &one.id, ":test")?, &body)?;
+    one.print(&answer)?;
+    match answer["delivered"].as_bool() {
+        Some(true) => Ok(Exit::Done),
+        _ => Ok(Exit::Failed),
     }
 }
 

@@ -17,6 +17,7 @@ use fulmar_sessions::LiveView;
 use super::logs::LevelSwitch;
 use crate::admin::Desk;
 use crate::api::Api;
+use crate::api::jobs::Jobs;
 use crate::api::reading::Reading;
 use crate::config::Config;
 use crate::folds::Folds;
@@ -49,6 +50,8 @@ pub struct Live {
     pub geo: Arc<Geo>,
     /// Reads the tables.
     pub reading: Arc<Reading>,
+    /// What is done in the background.
+    pub jobs: Arc<Jobs>,
     /// Changes the log level.
     pub level: LevelSwitch,
     /// Whether the operations listener may hold the writer back.
@@ -100,6 +103,7 @@ impl Live {
             keyring: Arc::clone(&self.webhooks.keyring),
             guard: self.webhooks.guard.clone(),
             reading: Arc::clone(&self.reading),
+            jobs: Arc::clone(&self.jobs),
         }
     }
 

@@ -28,10 +28,13 @@ use clap::Args;
 use fulmar_enrich::Geo;
 use fulmar_flow::FoldHandle;
 use fulmar_log::{FolderLock, LogError, Topic, lock_folder};
+use fulmar_registry::History;
+use fulmar_webhooks::matching::Indexes;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::addresses::{Addresses, holder, reachable};
 use crate::admin::now_ms;
+use crate::api::jobs::Jobs;
 use crate::api::reading::Reading;
 use crate::cli::ConfigSource;
 use crate::config::Config;
@@ -154,6 +157,7 @@ impl ServeArgs {
             webhooks,
             salts,
             geo,
+            jobs: Arc::new(Jobs::new(Arc::clone(&node.state))),
             level,
             bench_control: self.bench_control,
             started_ms,
@@ -161,6 +165,8 @@ impl ServeArgs {
             samples: Mutex::new(VecDeque::new()),
         });
         let runtime = runtime()?;
+        let jobs = live.jobs.start(live.api(), runtime.handle());
+        jobs.context("cannot start the thread of jobs")?;
         let complete = runtime.block_on(listeners::run(Arc::clone(&live), &data, &pki, &told))?;
 
         // 7. All doors are closed and everything is stored: close the log, give the folder back.
@@ -187,6 +193,9 @@ fn reading(node: &Node, folds: &Folds, webhooks: &WebhookParts) -> Reading {
         health: webhooks.health.clone(),
         state: Arc::clone(&node.state),
         events: node.log.journal(Topic::Events),
+        matched: Mutex::new(Indexes::new(History::new(
+            node.log.journal(Topic::Control) as _
+        ))),
     }
 }
 

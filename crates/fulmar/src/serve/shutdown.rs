@@ -76,6 +76,9 @@ pub async fn run(
     let public = finish("public", public, doors_end).await;
     let agents = finish("agents", agents, doors_end).await;
 
+    let jobs = Arc::clone(&live.jobs);
+    let jobs = tokio::task::spawn_blocking(move || jobs.stop());
+    let _ = timeout_at(end, jobs).await;
     // What these would tell now is told after the next start: the writer is to end where `events`
     // does.
     for fold in [&live.webhooks.health, &live.webhooks.states] {

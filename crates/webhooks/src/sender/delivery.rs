@@ -122,11 +122,9 @@ impl Happening {
     fn built(&self, shape: BodyShape) -> Bytes {
         let view = EventView::parse(&self.record).ok();
         let event = view.as_ref().and_then(Occurrence::of);
-        let event = event.expect("a record that was read once is read again");
-        match shape {
-            BodyShape::Envelope => event.envelope(),
-            BodyShape::Payload => Bytes::from(event.payload().into_owned()),
-        }
+        event
+            .expect("a record that was read once is read again")
+            .body(shape)
     }
 }
 

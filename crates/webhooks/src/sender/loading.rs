@@ -87,7 +87,8 @@ fn load(
     })
 }
 
-fn event_at(
+/// The event of an offset, as deliveries keep it.
+pub(super) fn event_at(
     events: &Journal,
     offset: u64,
     chunk: &mut Option<Chunk>,

@@ -19,7 +19,9 @@ mod rate;
 mod receiver;
 mod recover;
 mod share;
+mod sooner;
 mod stats;
+mod trial;
 mod undecided;
 pub mod verdict;
 mod window;
@@ -38,6 +40,7 @@ pub use again::Ended;
 pub use checkpoint::committed_ends;
 pub use delivery::{DeliveryId, Parked};
 pub use stats::{Counts, SenderStats};
+pub use trial::{Tried, Untried};
 pub use undecided::each_undecided;
 
 use crate::guard::Guard;
@@ -128,6 +131,10 @@ enum Command {
     Checkpoint(oneshot::Sender<()>),
     /// Take deliveries up again.
     Again(again::Again),
+    /// Send one now that waits for its next attempt.
+    Sooner(sooner::Sooner),
+    /// Send what is no delivery, once.
+    Try(Box<trial::Trial>),
     /// Send nothing new, wait for what is in flight, commit, end.
     Stop,
 }

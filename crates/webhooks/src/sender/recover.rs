@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use fulmar_event::{AttemptRecord, DeliveryStatus};
@@ -314,6 +315,8 @@ pub(super) fn recover(
         last_checkpoint: Instant::now(),
         asked: Vec::new(),
         again: VecDeque::new(),
+        sooner: Vec::new(),
+        trials: Rc::default(),
         open_again: undecided.by_hand,
         recovered_to,
         stats,

@@ -25,6 +25,7 @@ use super::loading::{LoadError, Loaded};
 use super::outcomes::Outcomes;
 use super::rate::Rate;
 use super::receiver::Receivers;
+use super::sooner::{Fetched, Sooner};
 use super::window::Window;
 use super::{Command, Counts, SenderError, SenderParts, SenderStats, recover};
 use crate::client::{Client, SystemResolver, Trust};
@@ -43,6 +44,8 @@ pub(super) enum Note {
     Ended(Ended),
     Appended(Result<(), fulmar_log::LogError>),
     Loaded(usize, Result<Loaded, LoadError>),
+    /// One that somebody wants now.
+    Fetched(usize, Fetched, oneshot::Sender<bool>),
     /// The checkpoint is on disk; the index of repeats comes back.
     Committed(Box<Repeats>),
     /// The registry could not note that a webhook is disabled.
@@ -82,6 +85,10 @@ pub(super) struct Share {
     pub asked: Vec<oneshot::Sender<()>>,
     /// What is to be sent again.
     pub again: VecDeque<Again>,
+    /// What waits for its next attempt, and is wanted now.
+    pub sooner: Vec<Sooner>,
+    /// Shared by each trial under way.
+    pub trials: Rc<()>,
     /// Those that were taken up again and have not ended.
     pub open_again: HashSet<DeliveryId>,
     /// Where `deliveries` ended at the start.
@@ -157,6 +164,8 @@ impl Share {
                 command = commands.recv() => match command {
                     Some(Command::Checkpoint(done)) => self.asked.push(done),
                     Some(Command::Again(again)) => self.again.push_back(again),
+                    Some(Command::Sooner(sooner)) => self.sooner.push(sooner),
+                    Some(Command::Try(trial)) => self.try_out(*trial),
                     Some(Command::Stop) | None => {
                         self.stopping = true;
                         stop_at.get_or_insert(Instant::now() + self.parts.config.stop_time_max);
@@ -193,6 +202,7 @@ impl Share {
             self.read_on();
             self.fire_timers(now_ms);
             self.take_up();
+            self.send_sooner();
             self.dispatch(now_ms);
         }
         self.append_outcomes();
@@ -206,6 +216,7 @@ impl Share {
             Note::Ended(ended) => self.ended(ended),
             Note::Appended(appended) => self.appended(appended),
             Note::Loaded(lane, loaded) => self.loaded(lane, loaded),
+            Note::Fetched(lane, fetched, taken) => self.fetched(lane, fetched, taken),
             Note::Committed(repeats) => self.committed(*repeats),
             Note::NotDisabled(lane) => self.refresh(lane),
         }
