@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fulmar_flow::repeats::RepeatsConfig;
 use fulmar_flow::{FoldHandle, start_fold};
 use fulmar_log::Topic;
+use fulmar_webhooks::backlog::Backlogs;
 use fulmar_webhooks::guard::Guard;
 use fulmar_webhooks::health::{HealthFold, HealthLimits, StatesFold, Teller};
 use fulmar_webhooks::seal::Keyring;
@@ -22,6 +23,8 @@ const WEBHOOK_REPEATS_SHARE: u64 = 8;
 pub struct WebhookParts {
     /// The running sender.
     pub sender: Arc<SenderHandle>,
+    /// What it has not sent yet.
+    pub backlogs: Arc<Backlogs>,
     /// Seals secrets.
     pub keyring: Arc<Keyring>,
     /// Which addresses may be reached.
@@ -42,6 +45,7 @@ impl Node {
         );
         let of_webhooks = |bytes: u64| bytes / WEBHOOK_REPEATS_SHARE;
         let limits = repeats_config(config);
+        let backlogs = Arc::<Backlogs>::default();
         let sender = SenderHandle::start(SenderParts {
             registry: Arc::clone(&self.registry),
             control: self.log.journal(Topic::Control),
@@ -56,6 +60,7 @@ impl Node {
             },
             keyring: Arc::clone(&keyring),
             guard: guard.clone(),
+            backlogs: Arc::clone(&backlogs),
             config: SenderConfig {
                 in_flight_max: usize::try_from(config.number("webhooks.in_flight_max"))
                     .unwrap_or(usize::MAX),
@@ -70,6 +75,7 @@ impl Node {
         let (health, states) = self.start_health()?;
         Ok(WebhookParts {
             sender: Arc::new(sender),
+            backlogs,
             keyring,
             guard,
             health,

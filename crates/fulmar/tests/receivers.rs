@@ -351,3 +351,45 @@ fn one_that_waits_for_its_next_attempt_is_sent_now() {
     assert_eq!(hooks.count(), 3);
     assert_eq!(server.stop().code(), Some(0));
 }
+
+#[test]
+fn publishing_stops_where_too_much_waits_and_goes_on_when_it_is_sent() {
+    let folder = Folder::new();
+    let more = [&LOCAL[..], &["--set", "webhooks.backlog_max=3"]].concat();
+    let server = folder.serve(&more);
+    let operator = Caller::operator(&folder, &server);
+    operator.done("POST", "/v1/event-types", r#"{"name":"order.paid"}"#);
+    let publisher = Caller::publisher(&folder, &server);
+    let (_, hooks) = Hooks::turning(200);
+    let id = operator.webhook("acme", &fields(&hooks, "order.*"));
+    operator.done(
+        "POST",
+        &format!("/v1/consumers/acme/webhooks/{id}:pause"),
+        "",
+    );
+    for n in 0..3 {
+        publisher.publish("acme", "order.paid", &json!({ "payload": n }));
+    }
+    let path = "/v1/consumers/acme/events?event=order.paid";
+    let (status, told) = publisher.call("POST", path, r#"{"payload":"one more"}"#);
+    assert_eq!((status, &told["code"]), (429, &json!("backlog_full")));
+    // What waited before a death waits after it.
+    ledger_once(&folder, |ledger| ledger["undecided"] == 3);
+    server.kill();
+    let server = folder.serve(&more);
+    let operator = Caller::operator(&folder, &server);
+    let publisher = Caller::publisher(&folder, &server);
+    assert_eq!(
+        publisher.call("POST", path, r#"{"payload":"one more"}"#).0,
+        429
+    );
+    operator.done(
+        "POST",
+        &format!("/v1/consumers/acme/webhooks/{id}:resume"),
+        "",
+    );
+    (0..3).for_each(|_| drop(hooks.next()));
+    while publisher.call("POST", path, r#"{"payload":"last"}"#).0 == 429 {}
+    assert_eq!(self::told(&hooks.next()).1, json!("last"));
+    assert_eq!(server.stop().code(), Some(0));
+}

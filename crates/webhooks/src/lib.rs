@@ -2,6 +2,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod backlog;
 pub mod client;
 mod disabling;
 pub mod guard;

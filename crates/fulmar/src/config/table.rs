@@ -412,6 +412,12 @@ pub const KEYS: &[Key] = &[
         "take events of a type that nobody registered, and register it; else they are refused",
     ),
     key(
+        "webhooks.backlog_max",
+        Count(1, 1_000_000_000),
+        "1000000",
+        "deliveries of a project that wait, beyond which publishing is refused with 429",
+    ),
+    key(
         "webhooks.in_flight_max",
         Count(1, 65_536),
         "4096",

@@ -9,7 +9,7 @@ use fulmar_gateway::body::BodyLimits;
 use fulmar_gateway::budgets::{BudgetLimits, Budgets, Rate};
 use fulmar_gateway::capacity::{Capacity, CapacityLimits};
 use fulmar_gateway::clock::SystemClock;
-use fulmar_gateway::events::{EventsConfig, EventsDoor, EventsParts};
+use fulmar_gateway::events::{Backlog, EventsConfig, EventsDoor, EventsParts};
 use fulmar_gateway::limits::BUDGET_TRACKED_MAX;
 use fulmar_gateway::metrics::Metrics;
 use fulmar_gateway::pool::BufferPool;
@@ -17,6 +17,7 @@ use fulmar_gateway::server::ServerLimits;
 use fulmar_gateway::tls::{Tls, TlsPaths};
 use fulmar_gateway::track::{TrackConfig, TrackDoor, TrackParts};
 use fulmar_log::Topic;
+use fulmar_webhooks::backlog::Backlogs;
 
 use super::event_types::Types;
 use super::live::Live;
@@ -111,6 +112,10 @@ pub fn events(live: &Live, shared: &Shared) -> EventsDoor {
             Arc::clone(live.registry()),
             config.flag("webhooks.auto_register_event_types"),
         )),
+        backlog: Arc::new(Waiting {
+            backlogs: Arc::clone(&live.webhooks.backlogs),
+            max: config.number("webhooks.backlog_max"),
+        }),
         budgets: Arc::new(Budgets::new("events", rates, Arc::clone(&shared.metrics))),
         projects: Arc::clone(&shared.projects),
         capacity: Arc::clone(&shared.capacity),
@@ -119,6 +124,26 @@ pub fn events(live: &Live, shared: &Shared) -> EventsDoor {
         clock: Arc::new(SystemClock),
     };
     EventsDoor::new(door, parts)
+}
+
+/// What waits for webhooks, as the publish door asks it.
+struct Waiting {
+    backlogs: Arc<Backlogs>,
+    max: u64,
+}
+
+impl Backlog for Waiting {
+    fn over_full(&self, project: &str) -> Option<u64> {
+        Some(self.backlogs.of(project).len()).filter(|waiting| *waiting >= self.max)
+    }
+
+    fn publishing(&self, project: &str, events: u64) {
+        self.backlogs.of(project).publishing(events);
+    }
+
+    fn not_published(&self, project: &str, events: u64) {
+        self.backlogs.of(project).read(events);
+    }
 }
 
 /// The SDK door. Its tables and the sessions that are live are not wired yet: it knows servers

@@ -30,7 +30,7 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::time::Instant;
 
 pub use keys::{Client, KeyError, KeyStore, api_key};
-pub use publish::{EventTypes, TypeVerdict};
+pub use publish::{Backlog, EventTypes, TypeVerdict};
 pub use recent::{KnownIds, RecentIds};
 pub use verdict::{Fault, code};
 
@@ -110,6 +110,8 @@ pub struct EventsParts {
     pub known: Arc<dyn KnownIds>,
     /// Event types, for the publish door.
     pub types: Arc<dyn EventTypes>,
+    /// What waits for webhooks, for the publish door.
+    pub backlog: Arc<dyn Backlog>,
     /// Budgets per client.
     pub budgets: Arc<Budgets>,
     /// Budgets per project.
@@ -169,13 +171,14 @@ impl EventsDoor {
     async fn ingest(&self, request: Request<Incoming>, publication: Option<Publication>) -> Answer {
         let version = request.version();
         let mut body_read = request.body().is_end_stream();
-        let admitted = match self.read(request, &mut body_read).await {
+        let publishes = publication.is_some();
+        let admitted = match self.read(request, publishes, &mut body_read).await {
             Ok(read) => self.admit(read, publication.as_ref()).await,
             Err(refusal) => Err(refusal),
         };
         match admitted {
             Ok(admitted) => {
-                let answer = self.answer(&admitted, publication.is_some());
+                let answer = self.answer(&admitted, publishes);
                 with_identity(answer, &admitted.client.project, &admitted.client.id)
             }
             Err(refusal) => {
@@ -199,6 +202,7 @@ impl EventsDoor {
     async fn read(
         &self,
         request: Request<Incoming>,
+        publishes: bool,
         body_read: &mut bool,
     ) -> Result<Read, Refusal> {
         let parts = &self.parts;
@@ -211,6 +215,9 @@ impl EventsDoor {
             .map_err(Refusal::of_key)?;
         if !client.can_ingest {
             return Err(Refusal::NoScope);
+        }
+        if publishes && let Some(waiting) = parts.backlog.over_full(&client.project) {
+            return Err(Refusal::BacklogFull(waiting));
         }
         let owner = format!("{}/{}", client.project, client.id);
         let now_ns = parts.clock.monotonic_ns();

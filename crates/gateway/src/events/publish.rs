@@ -66,6 +66,18 @@ pub trait EventTypes: Send + Sync + 'static {
     fn judge(&self, project: &str, name: &str, payload: &[u8]) -> TypeVerdict;
 }
 
+/// What a project has published that its webhooks have not got. Wired by the binary.
+pub trait Backlog: Send + Sync + 'static {
+    /// How much that is, if it is so much that no more is taken.
+    fn over_full(&self, project: &str) -> Option<u64>;
+
+    /// Events are about to be appended.
+    fn publishing(&self, project: &str, events: u64);
+
+    /// They could not be.
+    fn not_published(&self, project: &str, events: u64);
+}
+
 /// Whether a path is the door's.
 pub(super) fn consumer_of(path: &str) -> Option<&str> {
     let consumer = path.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;

@@ -28,6 +28,8 @@ pub(super) enum Refusal {
     Empty,
     TooMany,
     NotDurable,
+    /// So many wait for webhooks.
+    BacklogFull(u64),
 }
 
 impl Refusal {
@@ -58,6 +60,7 @@ impl Refusal {
             Self::Empty => (StatusCode::UNPROCESSABLE_ENTITY, "empty_batch"),
             Self::TooMany => (StatusCode::PAYLOAD_TOO_LARGE, "batch_too_large"),
             Self::NotDurable => (StatusCode::SERVICE_UNAVAILABLE, "backbone_unavailable"),
+            Self::BacklogFull(_) => (StatusCode::TOO_MANY_REQUESTS, "backlog_full"),
         }
     }
 
@@ -68,6 +71,12 @@ impl Refusal {
             Self::KeysBusy => "too many keys are being checked",
             Self::NoScope => "the key lacks the scope ingest",
             Self::OverBudget(over) => return over.to_string(),
+            Self::BacklogFull(waiting) => {
+                return format!(
+                    "{waiting} deliveries of the project wait, and no more than \
+                     webhooks.backlog_max may: publish when some have been sent"
+                );
+            }
             Self::MediaType => "the content type is not one of JSON, NDJSON or CloudEvents",
             Self::ContentEncoding => "the content encoding must be gzip, zstd or none",
             Self::AtCapacity => "the gateway is at capacity",
@@ -88,7 +97,7 @@ impl Refusal {
             Self::KeysBusy | Self::OverBudget(_) | Self::AtCapacity => {
                 problem_for_now(status, code, &detail, 1)
             }
-            Self::NotDurable => problem_for_now(status, code, &detail, 5),
+            Self::NotDurable | Self::BacklogFull(_) => problem_for_now(status, code, &detail, 5),
             _ => problem(status, code, &detail),
         };
         if status == StatusCode::UNAUTHORIZED {

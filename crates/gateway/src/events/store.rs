@@ -192,17 +192,27 @@ impl Storing<'_> {
     ) -> Result<(), Refusal> {
         let parts = &self.door.parts;
         let known = Arc::clone(&parts.known);
+        let count = u64::from(records.count());
         if records.is_empty() {
             // All that we claimed is in the index.
             flight.land(0, known.position());
             return Ok(());
         }
-        let count = u64::from(records.count());
+        let backlog = (!self.consumer.is_empty()).then(|| Arc::clone(&parts.backlog));
+        let project = self.client.project.clone();
+        if let Some(backlog) = &backlog {
+            backlog.publishing(&project, count);
+        }
         let done = move |placed: Option<crate::backbone::Placed>| {
             drop(held);
             match placed {
                 Some(placed) => flight.land(placed.first_offset + count, known.position()),
-                None => drop(flight),
+                None => {
+                    drop(flight);
+                    if let Some(backlog) = &backlog {
+                        backlog.not_published(&project, count);
+                    }
+                }
             }
         };
         let started_ns = parts.clock.monotonic_ns();

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -10,8 +11,8 @@ use fulmar_event::Timestamp;
 use fulmar_gateway::budgets::{BudgetLimits, Budgets};
 use fulmar_gateway::capacity::{Capacity, CapacityLimits};
 use fulmar_gateway::events::{
-    Client, EventTypes, EventsConfig, EventsDoor, EventsParts, KeyError, KeyStore, KnownIds,
-    TypeVerdict,
+    Backlog, Client, EventTypes, EventsConfig, EventsDoor, EventsParts, KeyError, KeyStore,
+    KnownIds, TypeVerdict,
 };
 use fulmar_gateway::metrics::Metrics;
 use fulmar_gateway::pool::BufferPool;
@@ -67,6 +68,29 @@ impl KnownIds for TestIndex {
     }
 }
 
+/// A project's backlog that tests fill.
+#[derive(Default)]
+pub struct TestBacklog {
+    pub waiting: AtomicU64,
+    pub is_full: AtomicBool,
+}
+
+impl Backlog for TestBacklog {
+    fn over_full(&self, project: &str) -> Option<u64> {
+        assert_eq!(project, "blue");
+        let waiting = self.waiting.load(Ordering::SeqCst);
+        self.is_full.load(Ordering::SeqCst).then_some(waiting)
+    }
+
+    fn publishing(&self, _: &str, events: u64) {
+        self.waiting.fetch_add(events, Ordering::SeqCst);
+    }
+
+    fn not_published(&self, _: &str, events: u64) {
+        self.waiting.fetch_sub(events, Ordering::SeqCst);
+    }
+}
+
 /// Types whose names say what they are.
 struct TestTypes;
 
@@ -88,6 +112,7 @@ impl EventTypes for TestTypes {
 pub struct EventsRig {
     pub address: SocketAddr,
     pub shelf: Arc<Shelf>,
+    pub backlog: Arc<TestBacklog>,
     pub index: Arc<TestIndex>,
     pub clock: Arc<MovedClock>,
     pub capacity: Arc<Capacity>,
@@ -104,12 +129,14 @@ impl EventsRig {
         let index = Arc::new(TestIndex::default());
         let clock = Arc::new(MovedClock::default());
         let capacity = Capacity::new(CapacityLimits::default(), Arc::clone(&metrics));
+        let backlog = Arc::new(TestBacklog::default());
         let limited = |limits| Arc::new(Budgets::new("events", limits, Arc::clone(&metrics)));
         let parts = EventsParts {
             backbone: Arc::new(OnShelf(Arc::clone(&shelf))),
             keys: Arc::new(TestKeys),
             known: index.clone(),
             types: Arc::new(TestTypes),
+            backlog: backlog.clone(),
             budgets: limited(budgets),
             projects: limited(BudgetLimits::UNLIMITED),
             capacity: Arc::clone(&capacity),
@@ -126,6 +153,7 @@ impl EventsRig {
         Self {
             address,
             shelf,
+            backlog,
             index,
             clock,
             capacity,

@@ -1,5 +1,7 @@
 //! The publish door: answers, idempotency keys with their bodies, batches, and what is refused.
 
+use std::sync::atomic::Ordering;
+
 use fulmar_event::{Body, Door, EventView, SchemaCheck};
 use http_body_util::Full;
 use hyper::Request;
@@ -307,4 +309,41 @@ async fn what_is_wrong_is_named_with_its_field() {
     let (status, _) = publish(&rig, PATH, "application/cloudevents+json", "{}").await;
     assert_eq!(status, 415);
     assert!(rig.shelf.records().is_empty());
+}
+
+#[tokio::test]
+async fn a_project_whose_backlog_is_full_publishes_no_more_until_it_is_sent() {
+    let rig = EventsRig::start().await;
+    let body = json!([{ "payload": 1 }, { "payload": 2 }]);
+    assert_eq!(one(&rig, PATH, &body).await.0, 201);
+    let waiting = || rig.backlog.waiting.load(Ordering::SeqCst);
+    assert_eq!(waiting(), 2);
+    // What the log does not take waits for nobody.
+    rig.shelf.fail_once();
+    assert_eq!(one(&rig, PATH, &body).await.0, 503);
+    assert_eq!(waiting(), 2);
+
+    rig.backlog.is_full.store(true, Ordering::SeqCst);
+    let request = Request::post(PATH)
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("x-api-key", "alpha")
+        .body(Full::new(r#"{"payload":3}"#.into()))
+        .unwrap();
+    let answer = rig.client().await.send(request).await;
+    assert_eq!(answer.status.as_u16(), 429);
+    assert_eq!(answer.headers["retry-after"], "5");
+    let told = of_json(&answer);
+    assert_eq!(told["code"], "backlog_full");
+    assert!(
+        told["detail"].as_str().unwrap().starts_with("2 deliveries"),
+        "{told}"
+    );
+    assert_eq!(records(&rig.shelf).len(), 2);
+    // Events that nobody is sent are taken all the same.
+    let event = json!({ "type": "order.paid", "data": 1 });
+    assert_eq!(one(&rig, "/v1/events", &event).await.0, 200);
+
+    rig.backlog.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(one(&rig, PATH, &body).await.0, 201);
 }

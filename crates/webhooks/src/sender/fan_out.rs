@@ -61,6 +61,8 @@ pub(super) struct FanOut {
     pub is_idle: bool,
     pub next_read: Option<Instant>,
     pub found: Vec<Match>,
+    /// Events from there on were counted as they were published.
+    pub counted_from: u64,
 }
 
 impl Share {
@@ -89,7 +91,10 @@ impl Share {
                 self.fan_out.next_read = Some(now + READ_SLOWLY);
             }
             Ok(true) => self.fan_out.next_read = Some(now),
-            Ok(false) => self.fan_out.next_read = None,
+            Ok(false) => {
+                self.fan_out.next_read = None;
+                self.parts.backlogs.all_read();
+            }
             Err(trouble) => {
                 if self.trouble.as_ref() != Some(&trouble) {
                     tracing::error!(trouble, "webhooks stand still");
@@ -105,7 +110,10 @@ impl Share {
     fn pass_unread(&mut self) {
         let end = self.parts.events.end();
         match self.parts.registry.current().webhooks.is_empty() {
-            true => self.fan_out.position = end,
+            true => {
+                self.fan_out.position = end;
+                self.parts.backlogs.all_read();
+            }
             false => {
                 self.fan_out.is_idle = false;
                 self.fan_out.reader.seek(self.fan_out.position);
@@ -149,6 +157,9 @@ impl Share {
         let Some(event) = Occurrence::of(&view) else {
             return Ok(());
         };
+        if record.offset >= self.fan_out.counted_from && !event.consumer.is_empty() {
+            self.parts.backlogs.of(event.project).read(1);
+        }
         let revision = event.revision;
         let index = match &self.fan_out.index {
             Some((known, index)) if *known == revision => Arc::clone(index),
@@ -202,7 +213,10 @@ impl Share {
                 subscription: one.subscription.as_deref().unwrap_or_default().into(),
             };
             match self.fan_out.tail.remove(&id) {
-                Some(end) if end.status.is_final() => self.counts.end(end.status),
+                Some(end) if end.status.is_final() => {
+                    self.counts.end(end.status);
+                    continue;
+                }
                 Some(end) => {
                     end.put_on(&mut parked);
                     if parked.by_hand {
@@ -220,6 +234,7 @@ impl Share {
                 }
                 None => self.pending.park(lane, parked),
             }
+            self.lanes[lane].backlog.begun(1);
         }
         Ok(())
     }

@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::breaker::Breaker;
 use super::delivery::Delivery;
 use super::rate::Rate;
+use crate::backlog::Backlog;
 
 /// Of both kinds waiting, every fourth sent is a retry: neither starves the other.
 const RETRY_EVERY: u32 = 4;
@@ -29,6 +31,8 @@ pub(super) struct Lane {
     pub webhook: Rc<str>,
     pub project: Rc<str>,
     pub consumer: Rc<str>,
+    /// Its project's.
+    pub backlog: Arc<Backlog>,
     pub state: LaneState,
     fresh: VecDeque<Rc<Delivery>>,
     retries: VecDeque<Rc<Delivery>>,
@@ -59,11 +63,12 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub fn new(webhook: &str, project: &str, consumer: &str) -> Self {
+    pub fn new(webhook: &str, (project, consumer): (&str, &str), backlog: Arc<Backlog>) -> Self {
         Self {
             webhook: webhook.into(),
             project: project.into(),
             consumer: consumer.into(),
+            backlog,
             state: LaneState::Gone,
             fresh: VecDeque::new(),
             retries: VecDeque::new(),
@@ -198,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_rate_gives_one_slot_an_interval_and_saves_none() {
-        let mut lane = Lane::new("w", "p", "c");
+        let mut lane = Lane::new("w", ("p", "c"), Arc::default());
         lane.state = LaneState::Active;
         lane.interval_ns = 100_000_000;
         let second = 1_000_000_000;
@@ -213,7 +218,7 @@ mod tests {
     #[test]
     fn a_breaker_that_is_not_closed_lets_one_through_at_its_time() {
         use crate::sender::breaker::Sign;
-        let mut lane = Lane::new("w", "p", "c");
+        let mut lane = Lane::new("w", ("p", "c"), Arc::default());
         lane.in_flight_max = 8;
         let fail = |lane: &mut Lane| {
             (0..10).any(|_| lane.breaker.ended(Sign::Fails, 1_000, (30_000, 1.0)))

@@ -43,6 +43,7 @@ pub use stats::{Counts, SenderStats};
 pub use trial::{Tried, Untried};
 pub use undecided::each_undecided;
 
+use crate::backlog::Backlogs;
 use crate::guard::Guard;
 use crate::seal::Keyring;
 
@@ -74,6 +75,8 @@ pub struct SenderParts {
     pub keyring: Arc<Keyring>,
     /// Which addresses may be reached.
     pub guard: Guard,
+    /// Where it tells what is not sent yet.
+    pub backlogs: Arc<Backlogs>,
     /// See [`SenderConfig`].
     pub config: SenderConfig,
 }

@@ -217,13 +217,17 @@ impl Share {
         let delivery = &settled.delivery;
         delivery.attempts.set(settled.attempts);
         delivery.failures.set(settled.failures);
-        self.counts.reopened += u64::from(settled.is_reopened);
+        if settled.is_reopened {
+            self.counts.reopened += 1;
+            self.lanes[delivery.lane].backlog.begun(1);
+        }
         if settled.status.is_final() {
             self.counts.end(settled.status);
             self.memory.remove(&delivery.id);
             self.open_again.remove(&delivery.id);
             let lane = &mut self.lanes[delivery.lane];
             lane.in_memory -= 1;
+            lane.backlog.ended();
             self.pending.decide(&lane.webhook, delivery);
         } else {
             self.pending.wait(delivery, settled.due_ms);

@@ -259,6 +259,7 @@ fn fan_out(
         is_idle,
         next_read: Some(Instant::now()),
         found: Vec::new(),
+        counted_from: parts.events.end(),
     }
 }
 
@@ -322,9 +323,10 @@ pub(super) fn recover(
         stats,
         parts,
     };
-    for (webhook, (_, due_ms)) in undecided.lanes {
+    for (webhook, (count, due_ms)) in undecided.lanes {
         let lane = share.lane_of(&webhook, ("", ""));
         share.lanes[lane].next_due_ms = due_ms;
+        share.lanes[lane].backlog.begun(count);
         share.look_at(lane);
     }
     share.show(head);

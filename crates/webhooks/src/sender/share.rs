@@ -301,7 +301,8 @@ impl Share {
         }
         let known = self.receivers.state().webhooks.get(webhook);
         let (project, consumer) = known.map_or(of, |one| (&*one.project, &*one.consumer));
-        let lane = Lane::new(webhook, project, consumer);
+        let backlog = self.parts.backlogs.of(project);
+        let lane = Lane::new(webhook, (project, consumer), backlog);
         let index = self.lanes.len();
         self.by_webhook.insert(Rc::clone(&lane.webhook), index);
         self.lanes.push(lane);

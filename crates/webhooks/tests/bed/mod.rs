@@ -185,6 +185,7 @@ impl Bed {
 
     pub fn start_with(&self, config: SenderConfig) -> SenderHandle {
         SenderHandle::start(SenderParts {
+            backlogs: Arc::default(),
             registry: Arc::clone(&self.registry),
             control: self.log.journal(Topic::Control),
             events: self.log.journal(Topic::Events),
