@@ -261,6 +261,7 @@ impl Node {
             lake: self.lake.clone(),
             data: self.data.clone(),
             state: Arc::clone(&self.state),
+            keyring: None,
             folds,
         }
     }

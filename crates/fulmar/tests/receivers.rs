@@ -349,6 +349,15 @@ fn one_that_waits_for_its_next_attempt_is_sent_now() {
     let counts = ["matched", "delivered", "reopened"].map(|name| ledger[name].clone());
     assert_eq!(counts, [1, 1, 0].map(Value::from));
     assert_eq!(hooks.count(), 3);
+    // The one exchange of this run, phase by phase: to an address, without TLS.
+    let (_, metrics) = server::http(&server.ops, "GET", "/metrics", None, "");
+    let counts = ["resolve", "connect", "tls", "send", "wait", "body"].map(|phase| {
+        let name = format!("fulmar_webhooks_phase_seconds_count{{phase=\"{phase}\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        line.unwrap_or_else(|| panic!("no {name} in {metrics}"))
+            .to_owned()
+    });
+    assert_eq!(counts, ["1", "1", "0", "1", "1", "1"]);
     assert_eq!(server.stop().code(), Some(0));
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use server::Folder;
-use server::caller::start;
+use server::caller::{Caller, LOCAL, start};
 use server::receiver::Hooks;
 
 fn json_of(text: &str) -> Value {
@@ -129,4 +129,46 @@ fn a_webhook_is_made_sent_to_looked_at_and_sent_to_again() {
     let told = alone.stderr;
     assert_eq!(alone.code, Some(1));
     assert!(told.contains("no server runs"), "{told}");
+}
+
+#[test]
+fn secrets_are_sealed_anew_and_the_old_key_can_go() {
+    let folder = Folder::new();
+    let (server, operator, _) = start(&folder);
+    let hooks = Hooks::new(|_| 200);
+    let fields = json!({
+        "url": hooks.url(), "events": ["*"], "secret_headers": { "x-token": "t0k-t0k" },
+    });
+    let id = operator.webhook("acme", &fields.to_string());
+    let test = format!("/v1/consumers/acme/webhooks/{id}:test");
+    let ring = folder.data().join("keys/webhooks.keyring");
+    let old = std::fs::read_to_string(&ring).unwrap();
+    let done = json_of(&folder.done(&["webhooks", "rewrap", "--new-key"]));
+    assert_eq!(done, json!({ "key": "k2", "webhooks": 1, "secrets": 2 }));
+    let both = std::fs::read_to_string(&ring).unwrap();
+    assert!(both.starts_with("k2=") && both.ends_with(&old));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&ring.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(operator.done("POST", &test, "")["delivered"], true);
+    assert_eq!(hooks.next().headers["x-token"], "t0k-t0k");
+
+    // A keyring that can't open what is sealed is not taken.
+    std::fs::write(&ring, &old).unwrap();
+    let refused = folder.run(&["webhooks", "rewrap"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains("`k2`, which is not in the keyring"),
+        "{}",
+        refused.stderr
+    );
+    // Without the old key all goes on, also after a restart; with nothing to do nothing is done.
+    std::fs::write(&ring, both.strip_suffix(&old).unwrap()).unwrap();
+    let none = json!({ "key": "k2", "webhooks": 0, "secrets": 0 });
+    assert_eq!(json_of(&folder.done(&["webhooks", "rewrap"])), none);
+    assert_eq!(server.stop().code(), Some(0));
+    assert_eq!(json_of(&folder.done(&["webhooks", "rewrap"])), none);
+    let server = folder.serve(&LOCAL);
+    let operator = Caller::operator(&folder, &server);
+    assert_eq!(operator.done("POST", &test, "")["delivered"], true);
+    assert_eq!(hooks.next().headers["x-token"], "t0k-t0k");
 }

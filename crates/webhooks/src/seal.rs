@@ -5,6 +5,7 @@
 //! master key is authenticated with both.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::Engine as _;
@@ -45,13 +46,17 @@ pub enum SealError {
 
 /// Master keys by id. The first one seals; all open.
 pub struct Keyring {
+    ring: RwLock<Arc<Ring>>,
+}
+
+struct Ring {
     keys: BTreeMap<[u8; ID_BYTES], LessSafeKey>,
     primary: [u8; ID_BYTES],
 }
 
 impl std::fmt::Debug for Keyring {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Keyring({} keys)", self.keys.len())
+        write!(formatter, "Keyring({} keys)", self.ring().keys.len())
     }
 }
 
@@ -73,7 +78,33 @@ impl Keyring {
             keys.insert(id, key);
         }
         let primary = primary.ok_or(SealError::Empty)?;
-        Ok(Self { keys, primary })
+        let ring = Arc::new(Ring { keys, primary });
+        let ring = RwLock::new(ring);
+        Ok(Self { ring })
+    }
+
+    fn ring(&self) -> Arc<Ring> {
+        Arc::clone(&self.ring.read().expect("no holder panics"))
+    }
+
+    /// Goes on with other keys.
+    pub fn replace(&self, other: Self) {
+        *self.ring.write().expect("no holder panics") = other.ring();
+    }
+
+    /// The id of the key that seals.
+    #[must_use]
+    pub fn primary(&self) -> String {
+        shown(&self.ring().primary)
+    }
+
+    /// `k1`, `k2` and so on: the first that no key has.
+    #[must_use]
+    pub fn unused_id(&self) -> Option<String> {
+        let ring = self.ring();
+        let known: Vec<String> = ring.keys.keys().map(shown).collect();
+        let mut names = (1..10_000_u32).map(|number| format!("k{number}"));
+        names.find(|name| !known.contains(name))
     }
 
     /// The text of a keyring with one new key.
@@ -95,20 +126,12 @@ impl Keyring {
         let mut data_key = [0_u8; KEY_BYTES];
         aws_lc_rs::rand::fill(&mut data_key).map_err(|_| SealError::Random)?;
         let mut out = Vec::with_capacity(HEAD_BYTES + secret.len() + OVERHEAD);
+        let ring = self.ring();
+        let id = &ring.primary;
         out.push(FORMAT);
-        out.extend_from_slice(&self.primary);
-        seal_onto(
-            &self.keys[&self.primary],
-            &self.primary,
-            &data_key,
-            &mut out,
-        )?;
-        seal_onto(
-            &key_of(&data_key),
-            &self.primary,
-            secret.as_bytes(),
-            &mut out,
-        )?;
+        out.extend_from_slice(id);
+        seal_onto(&ring.keys[id], id, &data_key, &mut out)?;
+        seal_onto(&key_of(&data_key), id, secret.as_bytes(), &mut out)?;
         Ok(STANDARD.encode(out))
     }
 
@@ -125,7 +148,8 @@ impl Keyring {
         let id: [u8; ID_BYTES] = head[1..=ID_BYTES]
             .try_into()
             .map_err(|_| SealError::Damaged)?;
-        let master = self
+        let ring = self.ring();
+        let master = ring
             .keys
             .get(&id)
             .ok_or_else(|| SealError::UnknownKey(shown(&id)))?;
@@ -139,7 +163,7 @@ impl Keyring {
     #[must_use]
     pub fn is_current(&self, sealed: &str) -> bool {
         let bytes = STANDARD.decode(sealed).unwrap_or_default();
-        bytes.get(1..=ID_BYTES) == Some(&self.primary[..])
+        bytes.get(1..=ID_BYTES) == Some(&self.ring().primary[..])
     }
 }
 
@@ -237,6 +261,21 @@ mod tests {
             other.open(&again),
             Err(SealError::UnknownKey("new".to_owned()))
         );
+    }
+
+    #[test]
+    fn keys_are_replaced_under_who_seals_with_them() {
+        let old = Keyring::generate("k1").unwrap();
+        let ring = Keyring::parse(&old).unwrap();
+        let sealed = ring.seal("secret").unwrap();
+        assert_eq!(ring.unused_id().unwrap(), "k2");
+        ring.replace(Keyring::parse(&(Keyring::generate("k2").unwrap() + &old)).unwrap());
+        assert_eq!(
+            (ring.primary(), ring.unused_id().unwrap()),
+            ("k2".into(), "k3".into())
+        );
+        assert_eq!(ring.open(&sealed).unwrap(), "secret");
+        assert!(!ring.is_current(&sealed) && ring.is_current(&ring.seal("").unwrap()));
     }
 
     #[test]

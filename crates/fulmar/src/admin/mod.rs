@@ -6,6 +6,7 @@ pub mod lake;
 mod log;
 mod quarantine;
 pub mod registry;
+mod secrets;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use fulmar_flow::{FoldHandle, State};
 use fulmar_log::{Journal, LogError, Topic};
 use fulmar_registry::{Registry, RegistryError};
 use fulmar_store::{Lake, StoreError};
+use fulmar_webhooks::seal::Keyring;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -26,6 +28,7 @@ pub use lake::LakeRequest;
 pub use log::{LogRequest, apply_losses};
 pub use quarantine::QuarantineRequest;
 pub use registry::{AgentsRequest, KeysRequest, ProjectsRequest};
+pub use secrets::SecretsRequest;
 
 /// What requests are answered from.
 #[derive(Clone)]
@@ -42,6 +45,8 @@ pub struct Desk {
     pub data: DataDir,
     /// Committed state of the folds.
     pub state: Arc<State>,
+    /// The keyring of a server that runs.
+    pub keyring: Option<Arc<Keyring>>,
     /// Every fold that runs.
     pub folds: Vec<FoldHandle>,
 }
@@ -77,6 +82,7 @@ impl Desk {
             "lake" => lake::answer(&self.lake, read(body)?),
             "backup" => backup::take(self, &self.data, &read(body)?)
                 .map_err(|failure| AdminError::Failed(failure.to_string())),
+            "secrets" => secrets::answer(self, &read(body)?, now_ms),
             "log" => log::answer(self, read(body)?, now_ms),
             other => Err(AdminError::NotFound(format!("no admin area `{other}`"))),
         }

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::calling::Api;
 use super::output::{note, print_json, print_members};
 use super::registry::{hand_secret_over, key_path, print_list};
+use crate::admin::SecretsRequest;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::node::ask;
 use crate::place::PlaceArgs;
 
 /// Webhooks listed at most.
@@ -24,6 +26,7 @@ const LIST_MAX: usize = 100_000;
     fulmar webhooks test wh_0199… --event order.paid --payload '{\"total\":42}'\n  \
     fulmar webhooks health wh_0199…\n  \
     fulmar webhooks rotate wh_0199… --overlap-seconds 3600   # the old secret signs for an hour\n  \
+    fulmar webhooks rewrap --new-key                         # a new key for secrets at rest\n  \
     fulmar webhooks resume wh_0199…                          # sends what was held")]
 pub struct WebhooksArgs {
     #[command(flatten)]
@@ -77,6 +80,13 @@ enum WebhooksCommand {
     },
     /// Delete it; what it had not got is cancelled.
     Delete(OneArgs),
+    /// Read the keyring's file anew, and seal every secret with its first key; old keys can be
+    /// deleted from it then.
+    Rewrap {
+        /// First put a new key there.
+        #[arg(long)]
+        new_key: bool,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -115,6 +125,10 @@ struct OneArgs {
 impl WebhooksArgs {
     /// Runs the command.
     pub fn run(self) -> Outcome {
+        if let WebhooksCommand::Rewrap { new_key } = self.command {
+            let request = SecretsRequest::Rewrap { new_key };
+            return print_json(&ask(&self.place, "secrets", &request)?);
+        }
         let api = Api::of(&self.place)?;
         match self.command {
             WebhooksCommand::List { consumer, json } => list(&api, consumer.as_deref(), json),
@@ -153,6 +167,7 @@ impl WebhooksArgs {
                 note(format_args!("deleted {}", one.id));
                 Ok(Exit::Done)
             }
+            WebhooksCommand::Rewrap { .. } => unreachable!("it needs no server"),
         }
     }
 }

@@ -33,7 +33,7 @@ use fulmar_webhooks::matching::Indexes;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::addresses::{Addresses, holder, reachable};
-use crate::admin::now_ms;
+use crate::admin::{Desk, now_ms};
 use crate::api::jobs::Jobs;
 use crate::api::reading::Reading;
 use crate::cli::ConfigSource;
@@ -149,7 +149,10 @@ impl ServeArgs {
             config: node.config.clone(),
             folder: data.root().to_path_buf(),
             reading: Arc::new(reading(&node, &writer.folds, &webhooks)),
-            desk: node.desk(running(&writer.folds, &webhooks)),
+            desk: Desk {
+                keyring: Some(Arc::clone(&webhooks.keyring)),
+                ..node.desk(running(&writer.folds, &webhooks))
+            },
             state: Arc::clone(&node.state),
             folds: writer.folds,
             repeats: writer.repeats,

@@ -326,6 +326,7 @@ impl Handler for Public {
             "/v1/admin/lake" => "/v1/admin/lake",
             "/v1/admin/status" => "/v1/admin/status",
             "/v1/admin/backup" => "/v1/admin/backup",
+            "/v1/admin/secrets" => "/v1/admin/secrets",
             "/v1/admin/log" => "/v1/admin/log",
             "/v1/admin/drain" => "/v1/admin/drain",
             QUERY => QUERY,

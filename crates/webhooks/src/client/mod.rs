@@ -2,11 +2,12 @@
 //! one deadline whose failing phase is named. It lives on one thread.
 
 mod connect;
+mod course;
 mod pool;
 mod resolve;
 mod response;
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -16,11 +17,13 @@ use hyper::{HeaderMap, Method, Request, Response, Uri};
 use tokio::time::Instant;
 
 pub use connect::{Trust, roots_of};
+pub use course::{BOUNDS_US, PhaseTimes};
 pub use pool::{PoolStats, Target};
 pub use resolve::{Addresses, Resolver, SystemResolver};
 pub use response::Reply;
 
 use crate::guard::{Guard, Refused};
+use course::Course;
 use pool::{Connection, Pool};
 use response::{Payload, read};
 
@@ -43,6 +46,16 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All of them, in order.
+    pub const ALL: [Self; 6] = [
+        Self::Resolve,
+        Self::Connect,
+        Self::Tls,
+        Self::Send,
+        Self::Wait,
+        Self::Body,
+    ];
+
     /// The word of tables and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -176,6 +189,7 @@ pub struct Outgoing {
 /// The client.
 pub struct Client {
     pool: Pool,
+    times: RefCell<[PhaseTimes; Phase::ALL.len()]>,
 }
 
 impl Client {
@@ -184,6 +198,7 @@ impl Client {
     pub fn new(guard: Guard, resolver: Rc<dyn Resolver>, trust: Trust) -> Self {
         Self {
             pool: Pool::new(guard, resolver, trust),
+            times: RefCell::default(),
         }
     }
 
@@ -192,14 +207,16 @@ impl Client {
     /// # Errors
     /// [`Fault`] with the phase in which it failed.
     pub async fn exchange(&self, target: &Target, outgoing: Outgoing) -> Result<Reply, Fault> {
-        let phase = Rc::new(Cell::new(Phase::Resolve));
+        let course = Rc::new(Course::new());
         let timeout = outgoing.timeout;
         let deadline = Instant::now() + timeout;
-        let exchange = self.attempt(target, outgoing, &phase);
-        match tokio::time::timeout_at(deadline, exchange).await {
+        let exchange = self.attempt(target, outgoing, &course);
+        let ended = tokio::time::timeout_at(deadline, exchange).await;
+        course.end(&mut self.times.borrow_mut());
+        match ended {
             Ok(ended) => ended,
             Err(_) => {
-                let phase = phase.get();
+                let phase = course.get();
                 let message = format!(
                     "no end within {timeout:?}, in the phase `{}`",
                     phase.as_str()
@@ -215,6 +232,12 @@ impl Client {
         self.pool.stats()
     }
 
+    /// How long exchanges were in each phase, in the order of [`Phase::ALL`].
+    #[must_use]
+    pub fn times(&self) -> [PhaseTimes; Phase::ALL.len()] {
+        *self.times.borrow()
+    }
+
     /// Closes connections that were idle for long. To be called now and then.
     pub fn sweep(&self) {
         self.pool.sweep();
@@ -224,7 +247,7 @@ impl Client {
         &self,
         target: &Target,
         outgoing: Outgoing,
-        phase: &Rc<Cell<Phase>>,
+        phase: &Rc<Course>,
     ) -> Result<Reply, Fault> {
         let mut request = request(outgoing, phase);
         // A kept connection may turn out closed by the receiver. Nothing of the request was
@@ -261,7 +284,7 @@ impl Client {
     }
 }
 
-fn request(outgoing: Outgoing, phase: &Rc<Cell<Phase>>) -> Request<Payload> {
+fn request(outgoing: Outgoing, phase: &Rc<Course>) -> Request<Payload> {
     let mut request = Request::new(Payload::new(outgoing.body, Rc::clone(phase)));
     *request.method_mut() = outgoing.method;
     *request.uri_mut() = Uri::from(outgoing.path);

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use url::{Host, Url};
 
 use super::connect::{Trust, dial, secure};
+use super::course::Course;
 use super::resolve::{Names, Resolver};
 use super::response::Payload;
 use super::{Category, Fault, Phase};
@@ -169,7 +170,7 @@ impl Pool {
     pub(super) async fn take(
         &self,
         target: &Target,
-        phase: &Cell<Phase>,
+        phase: &Course,
     ) -> Result<(Connection, bool), Fault> {
         while let Some(mut connection) = self.take_kept(target) {
             if connection.is_ready().await {
@@ -231,7 +232,7 @@ impl Pool {
         self.kept.set(idle.values().map(Vec::len).sum());
     }
 
-    async fn open(&self, target: &Target, phase: &Cell<Phase>) -> Result<Connection, Fault> {
+    async fn open(&self, target: &Target, phase: &Course) -> Result<Connection, Fault> {
         phase.set(Phase::Resolve);
         let addresses = match Host::parse(&target.host) {
             Ok(Host::Ipv4(v4)) => vec![v4.into()],
@@ -261,7 +262,7 @@ impl Pool {
         &self,
         target: &Target,
         stream: TcpStream,
-        phase: &Cell<Phase>,
+        phase: &Course,
     ) -> Result<Sender, Fault> {
         phase.set(Phase::Tls);
         let roots = target.own_roots.as_deref();

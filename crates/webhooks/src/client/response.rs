@@ -1,6 +1,5 @@
 //! The bodies of an exchange: what is sent, and what is read, within bounds.
 
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,6 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{HeaderName, LOCATION, RETRY_AFTER};
 
 use super::Phase;
+use super::course::Course;
 
 /// Bytes of an answer that are kept.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
@@ -28,11 +28,11 @@ const HEADER_BYTES_SHOWN: usize = 256;
 /// A request's body, which notes when it has gone out.
 pub(super) struct Payload {
     bytes: Option<Bytes>,
-    phase: Rc<Cell<Phase>>,
+    phase: Rc<Course>,
 }
 
 impl Payload {
-    pub(super) fn new(bytes: Bytes, phase: Rc<Cell<Phase>>) -> Self {
+    pub(super) fn new(bytes: Bytes, phase: Rc<Course>) -> Self {
         let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
         Self { bytes, phase }
     }

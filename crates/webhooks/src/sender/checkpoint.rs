@@ -345,6 +345,7 @@ impl Share {
         stats.in_memory = self.memory.len() as u64;
         stats.in_flight = self.in_flight as u64;
         stats.connections_opened = self.client.stats().opened;
+        stats.phases = self.client.times();
         stats.attempts.clone_from(&self.attempts);
         stats.trouble.clone_from(&self.trouble);
         let open = self.lanes.iter().filter_map(|lane| {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use fulmar_event::DeliveryStatus;
 use serde::{Deserialize, Serialize};
 
+use crate::client::{Phase, PhaseTimes};
+
 /// Committed counts of deliveries (I8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -65,6 +67,8 @@ pub struct SenderStats {
     pub attempts: BTreeMap<&'static str, u64>,
     /// Receivers that are left alone, and until when, ms since the epoch; 0 while one is asked.
     pub left_alone: BTreeMap<String, i64>,
+    /// How long exchanges were in each phase since the start, in the order of [`Phase::ALL`].
+    pub phases: [PhaseTimes; Phase::ALL.len()],
     /// Why it does not go on, if so.
     pub trouble: Option<String>,
 }

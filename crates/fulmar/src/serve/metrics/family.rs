@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeMetric as _, MetricEncoder, NoLabelSet,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -10,12 +12,26 @@ use prometheus_client::metrics::gauge::ConstGauge;
 /// Label and value, both fixed words or names of ours, never ids: their number is bounded (I7).
 pub type Labels = Vec<(&'static str, String)>;
 
+/// Observations by size.
+pub struct Histogram {
+    /// Of all of them.
+    pub sum: f64,
+    /// Upper bounds, the last one `f64::MAX`, and how many lie between each and the one before.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+/// What a family's rows are.
+enum Rows {
+    Gauges(Vec<(Labels, f64)>),
+    Counters(Vec<(Labels, f64)>),
+    Histograms(Vec<(Labels, Histogram)>),
+}
+
 /// One value without labels, or one per label set.
 pub struct Family {
     name: &'static str,
     help: &'static str,
-    counts: bool,
-    rows: Vec<(Labels, f64)>,
+    rows: Rows,
 }
 
 impl Family {
@@ -29,8 +45,7 @@ impl Family {
         Self {
             name,
             help,
-            counts: false,
-            rows,
+            rows: Rows::Gauges(rows),
         }
     }
 
@@ -44,40 +59,57 @@ impl Family {
         Self {
             name,
             help,
-            counts: true,
-            rows,
+            rows: Rows::Counters(rows),
+        }
+    }
+
+    /// Observations since the start, per label set.
+    pub fn histograms(
+        name: &'static str,
+        help: &'static str,
+        rows: Vec<(Labels, Histogram)>,
+    ) -> Self {
+        Self {
+            name,
+            help,
+            rows: Rows::Histograms(rows),
         }
     }
 
     /// Writes the family.
     pub fn encode(self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let kind = if self.counts {
-            MetricType::Counter
-        } else {
-            MetricType::Gauge
+        let kind = match self.rows {
+            Rows::Gauges(_) => MetricType::Gauge,
+            Rows::Counters(_) => MetricType::Counter,
+            Rows::Histograms(_) => MetricType::Histogram,
         };
-        let mut metric = encoder.encode_descriptor(self.name, self.help, None, kind)?;
-        for (labels, value) in self.rows {
-            let target = match labels.is_empty() {
-                // Without labels there is one row, and it is the metric itself.
-                true => return write(metric, self.counts, value),
-                false => metric.encode_family(&labels)?,
-            };
-            write(target, self.counts, value)?;
+        let metric = encoder.encode_descriptor(self.name, self.help, None, kind)?;
+        match self.rows {
+            Rows::Gauges(rows) => each(metric, rows, |value, to| ConstGauge::new(value).encode(to)),
+            Rows::Counters(rows) => each(metric, rows, |value, to| {
+                ConstCounter::new(value).encode(to)
+            }),
+            Rows::Histograms(rows) => each(metric, rows, |value, mut to| {
+                let count = value.buckets.iter().map(|(_, count)| count).sum();
+                to.encode_histogram::<NoLabelSet>(value.sum, count, &value.buckets, None)
+            }),
         }
-        Ok(())
     }
 }
 
-fn write(
-    encoder: prometheus_client::encoding::MetricEncoder<'_>,
-    counts: bool,
-    value: f64,
-) -> Result<(), fmt::Error> {
-    match counts {
-        true => ConstCounter::new(value).encode(encoder),
-        false => ConstGauge::new(value).encode(encoder),
+/// Writes rows; without labels there is one, and it is the metric itself.
+fn each<T>(
+    mut metric: MetricEncoder<'_>,
+    rows: Vec<(Labels, T)>,
+    write: impl Fn(T, MetricEncoder<'_>) -> fmt::Result,
+) -> fmt::Result {
+    for (labels, value) in rows {
+        match labels.is_empty() {
+            true => return write(value, metric),
+            false => write(value, metric.encode_family(&labels)?)?,
+        }
     }
+    Ok(())
 }
 
 /// One label set of one label.

@@ -1,8 +1,9 @@
 //! Deliveries of webhooks.
 
+use fulmar_webhooks::client::{BOUNDS_US, Phase, PhaseTimes};
 use fulmar_webhooks::health::{Health, told};
 
-use super::family::{Family, Labels, label};
+use super::family::{Family, Histogram, Labels, label};
 use crate::serve::live::Live;
 
 /// The ledger of deliveries, attempts, and what is under way.
@@ -53,6 +54,11 @@ pub fn families(live: &Live) -> Vec<Family> {
             opened,
             stats.connections_opened,
         ),
+        Family::histograms(
+            "fulmar_webhooks_phase_seconds",
+            "How long exchanges with receivers were in each phase since the start",
+            phases(&stats.phases),
+        ),
         Family::gauge(
             "fulmar_webhooks_left_alone",
             "Receivers that fail and are left alone for a while",
@@ -69,6 +75,19 @@ pub fn families(live: &Live) -> Vec<Family> {
             f64::from(u8::from(stats.trouble.is_some())),
         ),
     ]
+}
+
+fn phases(times: &[PhaseTimes]) -> Vec<(Labels, Histogram)> {
+    let bounds = BOUNDS_US.map(|us| us as f64 / 1e6);
+    let row = |(phase, times): (Phase, &PhaseTimes)| {
+        let bounds = bounds.into_iter().chain([f64::MAX]);
+        let histogram = Histogram {
+            sum: times.sum_us as f64 / 1e6,
+            buckets: bounds.zip(times.buckets).collect(),
+        };
+        (label("phase", phase.as_str()), histogram)
+    };
+    Phase::ALL.into_iter().zip(times).map(row).collect()
 }
 
 fn receivers(live: &Live) -> Vec<(Labels, f64)> {
