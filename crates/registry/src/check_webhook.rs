@@ -26,8 +26,8 @@ const URL_BYTES_MAX: usize = 2_048;
 const HEADERS_MAX: usize = 32;
 const HEADER_NAME_BYTES_MAX: usize = 64;
 const HEADER_VALUE_BYTES_MAX: usize = 4_096;
-/// Secrets that sign at once: the newest and those that it takes over from.
-const SECRETS_MAX: usize = 3;
+/// Secrets that sign at once: of each of two kinds the newest and those that it takes over from.
+const SECRETS_MAX: usize = 6;
 /// Conditions of a subscription.
 const CONDITIONS_MAX: usize = 16;
 /// Bytes of a schema (G5).

@@ -79,6 +79,9 @@ pub struct SigningSecret {
     /// Milliseconds since the epoch from which it signs nothing: its successor has taken over.
     #[serde(default)]
     pub expires_ms: Option<i64>,
+    /// What receivers verify with, of an Ed25519 key; none where that is the secret itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_key: Option<String>,
 }
 
 /// A receiver of a consumer's events.

@@ -18,6 +18,7 @@ mod repush;
 mod retry;
 mod route;
 mod schema_change;
+mod signing;
 mod subscriptions;
 mod trial;
 mod undecided;

@@ -7,7 +7,7 @@ use hyper::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    Call, Reply, consumers, deliveries, event_types, events, health, jobs, repush, retry,
+    Call, Reply, consumers, deliveries, event_types, events, health, jobs, repush, retry, signing,
     subscriptions, trial, webhooks,
 };
 use crate::api::error::ApiError;
@@ -95,6 +95,7 @@ pub const PAGING: &[(&str, &str)] = &[
 pub fn routes() -> Vec<Route> {
     let mut routes = Vec::new();
     webhooks::routes(&mut routes);
+    signing::routes(&mut routes);
     trial::routes(&mut routes);
     subscriptions::routes(&mut routes);
     event_types::routes(&mut routes);

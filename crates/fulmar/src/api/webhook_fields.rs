@@ -33,7 +33,7 @@ pub enum BodyKind {
 pub enum SignatureType {
     /// Standard Webhooks v1: HMAC-SHA-256.
     Hmac,
-    /// Standard Webhooks v1a; not built yet.
+    /// The same, and beside it v1a: Ed25519.
     Ed25519,
 }
 
@@ -106,7 +106,7 @@ pub struct WebhookFields {
     #[schemars(with = "Option<u32>")]
     max_in_flight: Option<Option<u32>>,
     /// What deliveries are signed with.
-    signature_type: Option<SignatureType>,
+    pub signature_type: Option<SignatureType>,
     /// The signing secret, at creation: made by the server if it is not given.
     pub secret: Option<String>,
     /// What is sent.
@@ -171,6 +171,8 @@ pub struct WebhookView {
     rate_limit_rps: Option<u32>,
     max_in_flight: Option<u32>,
     signature_type: SignatureType,
+    /// What v1a signatures are verified with, the newest first; those before sign on for a while.
+    public_keys: Vec<String>,
     /// The signing secret: in the answers to creation and rotation alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
@@ -188,6 +190,8 @@ impl WebhookView {
             .secret_headers
             .keys()
             .map(|name| (name.clone(), MASK));
+        let secrets = webhook.secrets.iter().rev();
+        let public_keys: Vec<String> = secrets.filter_map(|one| one.public_key.clone()).collect();
         Self {
             id: id.to_owned(),
             consumer: webhook.consumer.clone(),
@@ -205,7 +209,11 @@ impl WebhookView {
             http_config: HttpConfig::of(webhook),
             rate_limit_rps: webhook.rate_limit_rps,
             max_in_flight: webhook.in_flight_max,
-            signature_type: SignatureType::Hmac,
+            signature_type: match public_keys.is_empty() {
+                true => SignatureType::Hmac,
+                false => SignatureType::Ed25519,
+            },
+            public_keys,
             secret: None,
             body: match webhook.body {
                 BodyShape::Envelope => BodyKind::Envelope,
@@ -318,10 +326,6 @@ impl WebhookFields {
             let rule = "is refused: transforms are not built yet; `body: payload` sends the \
                         payload alone";
             return Err(ApiError::invalid(field, rule));
-        }
-        if self.signature_type == Some(SignatureType::Ed25519) {
-            let rule = "takes hmac: ed25519 is not built yet";
-            return Err(ApiError::invalid("signature_type", rule));
         }
         Ok(())
     }

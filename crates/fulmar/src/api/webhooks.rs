@@ -2,22 +2,15 @@
 
 use std::sync::Arc;
 
-use fulmar_registry::{Change, SigningSecret, Snapshot, Webhook, WebhookState};
-use fulmar_webhooks::sign::{self, Signer};
+use fulmar_registry::{Change, Snapshot, Webhook, WebhookState};
 use hyper::Method;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::paging::Page;
 use super::route::{PAGING, Route};
-use super::webhook_fields::{WebhookFields, WebhookView, check_reachable};
-use super::{ApiError, Call, Reply, new_id, own};
-
-/// How long an old secret signs beside its successor, unless the caller says: a day.
-const OVERLAP_SECONDS_DEFAULT: i64 = 86_400;
-const OVERLAP_SECONDS_MAX: i64 = 30 * 86_400;
-/// Secrets that sign at once.
-const SECRETS_MAX: usize = 3;
+use super::webhook_fields::{SignatureType, WebhookFields, WebhookView, check_reachable};
+use super::{ApiError, Call, Reply, new_id, own, signing};
 
 pub fn routes(routes: &mut Vec<Route>) {
     routes.extend(lists());
@@ -96,7 +89,6 @@ fn items() -> impl IntoIterator<Item = Route> {
 fn verbs() -> impl IntoIterator<Item = Route> {
     let pausing = "/v1/consumers/{consumer}/webhooks/{id}:pause";
     let resuming = "/v1/consumers/{consumer}/webhooks/{id}:resume";
-    let rotating = "/v1/consumers/{consumer}/webhooks/{id}:rotateSecret";
     [
         Route::new(
             Method::POST,
@@ -112,17 +104,6 @@ fn verbs() -> impl IntoIterator<Item = Route> {
             resume,
         )
         .gives::<WebhookView>(200),
-        Route::new(
-            Method::POST,
-            rotating,
-            (
-                "rotateSecret",
-                "A new secret; the old one signs on for a while",
-            ),
-            rotate,
-        )
-        .takes::<Rotation>()
-        .gives::<WebhookView>(200),
     ]
 }
 
@@ -132,16 +113,6 @@ pub struct WebhookPage {
     webhooks: Vec<WebhookView>,
     /// Of the next page; null at the end.
     next_cursor: Option<String>,
-}
-
-/// How a secret is followed by another.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct Rotation {
-    /// Seconds that the old secret signs on, 0 to 30 days; default a day.
-    overlap_seconds: Option<i64>,
-    /// The new secret; made by the server if it is not given.
-    secret: Option<String>,
 }
 
 fn of_consumer(call: &Call) -> Result<Reply, ApiError> {
@@ -177,13 +148,14 @@ fn create(call: &Call) -> Result<Reply, ApiError> {
         updated_ms: call.now_ms,
         ..Webhook::default()
     };
-    let (secret, sealed) = given_or_new(call, fields.secret.clone())?;
-    webhook.secrets.push(sealed);
+    let kind = fields.signature_type.unwrap_or(SignatureType::Hmac);
+    let made = signing::make(call, kind, fields.secret.clone())?;
+    webhook.secrets = made.kept;
     fields.apply(&mut webhook, &call.api.keyring)?;
     check_reachable(&call.api.guard, &webhook.url)?;
     let id = new_id("wh", call.now_ms)?;
     let mut view = WebhookView::of(&id, &webhook);
-    view.secret = Some(secret);
+    view.secret = Some(made.shown);
     call.change(|_| {
         Ok(Change::WebhookSet {
             id,
@@ -191,22 +163,6 @@ fn create(call: &Call) -> Result<Reply, ApiError> {
         })
     })?;
     Reply::created(&view)
-}
-
-/// The secret that was given, or one of the server's, in clear and as it is kept.
-fn given_or_new(call: &Call, given: Option<String>) -> Result<(String, SigningSecret), ApiError> {
-    let failed = |error: String| ApiError::Failed(error);
-    let secret = match given {
-        Some(secret) => secret,
-        None => sign::new_secret().map_err(|e| failed(e.to_string()))?,
-    };
-    Signer::of(&secret).map_err(|bad| ApiError::invalid("secret", bad.to_string()))?;
-    let sealed = call.api.keyring.seal(&secret);
-    let kept = SigningSecret {
-        sealed: sealed.map_err(|e| failed(e.to_string()))?,
-        expires_ms: None,
-    };
-    Ok((secret, kept))
 }
 
 fn get(call: &Call) -> Result<Reply, ApiError> {
@@ -223,7 +179,7 @@ pub fn found<'a>(call: &Call, state: &'a Snapshot) -> Result<&'a Arc<Webhook>, A
 }
 
 /// Changes the caller's webhook, from the state that the change follows.
-fn change(
+pub fn change(
     call: &Call,
     make: impl FnOnce(&mut Webhook) -> Result<(), ApiError>,
 ) -> Result<WebhookView, ApiError> {
@@ -269,6 +225,9 @@ fn set(call: &Call, from: impl FnOnce(&Webhook) -> Webhook) -> Result<Reply, Api
     }
     let view = change(call, |webhook| {
         let mut next = from(webhook);
+        if let Some(kind) = fields.signature_type {
+            signing::turn(call, kind, &mut next)?;
+        }
         fields.apply(&mut next, &call.api.keyring)?;
         *webhook = next;
         Ok(())
@@ -302,33 +261,5 @@ fn set_state(call: &Call, state: WebhookState) -> Result<Reply, ApiError> {
         webhook.state = state;
         Ok(())
     })?;
-    Reply::ok(&view)
-}
-
-fn rotate(call: &Call) -> Result<Reply, ApiError> {
-    let rotation: Rotation = call.read_or_default()?;
-    let overlap = rotation.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
-    if !(0..=OVERLAP_SECONDS_MAX).contains(&overlap) {
-        let rule = format!("takes 0 to {OVERLAP_SECONDS_MAX}");
-        return Err(ApiError::invalid("overlap_seconds", rule));
-    }
-    let (secret, sealed) = given_or_new(call, rotation.secret)?;
-    let mut view = change(call, |webhook| {
-        let until_ms = call.now_ms + overlap * 1_000;
-        for old in &mut webhook.secrets {
-            old.expires_ms = Some(old.expires_ms.map_or(until_ms, |known| known.min(until_ms)));
-        }
-        webhook
-            .secrets
-            .retain(|old| old.expires_ms.is_none_or(|at_ms| at_ms > call.now_ms));
-        if webhook.secrets.len() >= SECRETS_MAX {
-            let detail = format!("{SECRETS_MAX} secrets sign already: wait until one has expired");
-            let code = "rotation_under_way";
-            return Err(ApiError::Conflict { code, detail });
-        }
-        webhook.secrets.push(sealed);
-        Ok(())
-    })?;
-    view.secret = Some(secret);
     Reply::ok(&view)
 }

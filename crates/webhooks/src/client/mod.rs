@@ -20,7 +20,7 @@ pub use connect::{Trust, roots_of};
 pub use course::{BOUNDS_US, PhaseTimes};
 pub use pool::{PoolStats, Target};
 pub use resolve::{Addresses, Resolver, SystemResolver};
-pub use response::Reply;
+pub use response::{Control, Reply};
 
 use crate::guard::{Guard, Refused};
 use course::Course;

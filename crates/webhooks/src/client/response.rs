@@ -14,6 +14,7 @@ use hyper::header::{HeaderName, LOCATION, RETRY_AFTER};
 use super::Phase;
 use super::course::Course;
 
+const CONTROL: HeaderName = HeaderName::from_static("webhook-delivery");
 /// Bytes of an answer that are kept.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of an answer that are read, so that its connection can be used again; one that sends
@@ -67,6 +68,25 @@ impl Body for Payload {
     }
 }
 
+/// What a receiver asks for beside its status, in the header `webhook-delivery`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Not to be sent anything any more.
+    Disable,
+    /// Not to be sent this delivery again.
+    AbortMessage,
+}
+
+impl Control {
+    fn of(text: &str) -> Option<Self> {
+        match text.trim() {
+            "disable" => Some(Self::Disable),
+            "abort-message" => Some(Self::AbortMessage),
+            _ => None,
+        }
+    }
+}
+
 /// A receiver's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
@@ -74,6 +94,8 @@ pub struct Reply {
     pub status: u16,
     /// `Retry-After`.
     pub retry_after: Option<String>,
+    /// `webhook-delivery`.
+    pub control: Option<Control>,
     /// `Location`, which is never followed.
     pub location: Option<String>,
     /// The first 16 KiB of its body, as they came: nothing is decompressed.
@@ -90,6 +112,7 @@ pub(super) async fn read(response: Response<Incoming>) -> Result<(Reply, bool), 
     let mut reply = Reply {
         status: response.status().as_u16(),
         retry_after: header(RETRY_AFTER),
+        control: header(CONTROL).as_deref().and_then(Control::of),
         location: header(LOCATION),
         body: Vec::new(),
     };

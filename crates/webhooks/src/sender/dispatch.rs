@@ -17,9 +17,6 @@ use crate::client::{Category, Fault, Reply};
 use crate::disabling::disable;
 use crate::outcome::judge;
 
-/// Why a receiver is given up at once.
-const GONE: &str = "the receiver answered 410 Gone";
-
 /// An exchange that ended.
 pub(super) struct Ended {
     delivery: Rc<Delivery>,
@@ -213,8 +210,8 @@ impl Share {
                 "a receiver fails and is left alone"
             );
         }
-        if after.is_gone {
-            self.disable(index);
+        if let Some(why) = after.gone {
+            self.disable(index, why);
         }
         self.settle(Outcome {
             delivery,
@@ -248,17 +245,17 @@ impl Share {
     }
 
     /// A receiver has said that it is gone for ever: nothing more is sent to it.
-    fn disable(&mut self, index: usize) {
+    fn disable(&mut self, index: usize, why: &'static str) {
         self.lanes[index].state = LaneState::Held;
         self.hold(index);
         let webhook = Rc::clone(&self.lanes[index].webhook);
         let id = webhook.to_string();
         let registry = std::sync::Arc::clone(&self.parts.registry);
-        let noted = tokio::task::spawn_blocking(move || disable(&registry, &id, GONE));
+        let noted = tokio::task::spawn_blocking(move || disable(&registry, &id, why));
         let notes = self.notes.clone();
         tokio::task::spawn_local(async move {
             if !matches!(noted.await, Ok(Ok(()))) {
-                tracing::error!(%webhook, "a receiver answered 410, and that could not be noted");
+                tracing::error!(%webhook, "a receiver wants nothing any more, and that could not be noted");
                 let _ = notes.send(Note::NotDisabled(index));
             }
         });

@@ -288,6 +288,7 @@ mod tests {
         let secret = |expires_ms| SigningSecret {
             sealed: ring.seal("a secret of sixteen").unwrap(),
             expires_ms,
+            public_key: None,
         };
         let made = receiver(&ring, |webhook| {
             webhook.secrets = vec![

@@ -3,11 +3,15 @@
 use fulmar_event::DeliveryStatus;
 use fulmar_registry::Webhook;
 
-use crate::client::{Category, Fault, Reply};
+use crate::client::{Category, Control, Fault, Reply};
 use crate::retry::{RATE_LIMITED_PAUSE_MS, pause_ms, retry_after_ms};
 
 /// How long a receiver may answer 429 to a delivery that has no deadline, in milliseconds: a day.
 const RATE_LIMITED_MS_MAX: i64 = 86_400_000;
+
+/// Why a receiver is given up at once.
+const GONE: &str = "the receiver answered 410 Gone";
+const DISABLED: &str = "the receiver answered `webhook-delivery: disable`";
 
 /// A delivery before an attempt.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +35,8 @@ pub struct After {
     pub failures: u32,
     /// The receiver asked for silence until then; 0 when it did not.
     pub hold_until_ms: i64,
-    /// The receiver wants nothing any more.
-    pub is_gone: bool,
+    /// Why the receiver is given up at once, if it wants nothing any more.
+    pub gone: Option<&'static str>,
 }
 
 /// Judges what came of an attempt that ended at `now_ms`.
@@ -48,13 +52,21 @@ pub fn after(
         due_ms: 0,
         failures: before.failures,
         hold_until_ms: 0,
-        is_gone: false,
+        gone: reply.and_then(|reply| match reply.control {
+            Some(Control::Disable) => Some(DISABLED),
+            _ => None,
+        }),
     };
     let Some(fault) = fault else {
         return after;
     };
     after.status = DeliveryStatus::Failed;
-    after.is_gone = fault.category == Category::Gone;
+    if fault.category == Category::Gone {
+        after.gone.get_or_insert(GONE);
+    }
+    if reply.is_some_and(|reply| reply.control.is_some()) {
+        return after;
+    }
     let is_rate_limit = fault.category == Category::RateLimited;
     let is_heeded = |reply: &&Reply| matches!(reply.status, 429 | 503);
     let asked = reply
@@ -221,8 +233,8 @@ mod tests {
     fn a_410_says_that_the_receiver_is_gone() {
         let after = answered(410, None, 0, None);
         assert_eq!(
-            (after.status, after.is_gone),
-            (DeliveryStatus::Failed, true)
+            (after.status, after.gone),
+            (DeliveryStatus::Failed, Some(GONE))
         );
         let fault = Fault::new(Category::Timeout, Phase::Wait, "");
         let before = Before {
@@ -232,6 +244,41 @@ mod tests {
         };
         let timed_out = super::after(&webhook(None), before, (Some(&fault), None), (NOW, 0.0));
         assert_eq!(timed_out.due_ms, NOW + 30_000);
-        assert!(!timed_out.is_gone);
+        assert_eq!(timed_out.gone, None);
+    }
+
+    #[test]
+    fn a_receiver_may_ask_for_no_retry_or_for_nothing_any_more() {
+        let of = |status, control| {
+            let reply = Reply {
+                status,
+                control,
+                retry_after: Some("30".to_owned()),
+                ..Reply::default()
+            };
+            let fault = judge(&reply, &[]).err();
+            let before = Before {
+                created_ms: NOW,
+                failures: 0,
+                by_hand: false,
+            };
+            let came = (fault.as_ref(), Some(&reply));
+            let after = super::after(&webhook(None), before, came, (NOW, 1.0));
+            (after.status, after.gone, after.hold_until_ms)
+        };
+        use DeliveryStatus::{Delivered, Failed, Retrying};
+        for status in [429, 500, 503] {
+            assert_eq!(of(status, None).0, Retrying);
+            assert_eq!(of(status, Some(Control::AbortMessage)), (Failed, None, 0));
+            assert_eq!(
+                of(status, Some(Control::Disable)),
+                (Failed, Some(DISABLED), 0)
+            );
+        }
+        assert_eq!(of(200, Some(Control::AbortMessage)), (Delivered, None, 0));
+        assert_eq!(
+            of(200, Some(Control::Disable)),
+            (Delivered, Some(DISABLED), 0)
+        );
     }
 }

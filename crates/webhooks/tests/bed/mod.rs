@@ -215,6 +215,7 @@ impl Bed {
             secrets: vec![SigningSecret {
                 sealed: self.keyring.seal(SECRET).unwrap(),
                 expires_ms: None,
+                public_key: None,
             }],
             ..Webhook::default()
         };
