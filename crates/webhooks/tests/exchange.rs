@@ -7,7 +7,7 @@ mod receiver;
 
 use std::rc::Rc;
 
-use fulmar_webhooks::client::{Category, Fault, Phase};
+use fulmar_webhooks::client::{Category, Control, Fault, Phase};
 use tokio::io::AsyncWriteExt as _;
 
 use receiver::*;
@@ -238,6 +238,27 @@ fn a_name_without_an_address_is_the_resolvers_fault() {
             let url = "http://nowhere.test/";
             let fault = post(&client, url, None, "{}", PATIENT).await.unwrap_err();
             assert_eq!(at(&fault), (Category::DnsError, Phase::Resolve));
+        }
+    });
+}
+
+#[test]
+fn what_a_receiver_asks_for_beside_its_status_is_read() {
+    on_one_thread(async {
+        for (asked, wanted) in [
+            ("webhook-delivery: disable", Some(Control::Disable)),
+            (
+                "Webhook-Delivery:  abort-message ",
+                Some(Control::AbortMessage),
+            ),
+            ("webhook-delivery: other", None),
+            ("x: y", None),
+        ] {
+            let head = format!("HTTP/1.1 500 X\r\n{asked}\r\ncontent-length: 0\r\n\r\n");
+            let (address, _) = answering(head.leak()).await;
+            let url = format!("http://{address}/");
+            let reply = post(&client(), &url, None, "{}", PATIENT).await.unwrap();
+            assert_eq!(reply.control, wanted, "{asked}");
         }
     });
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use fulmar_webhooks::sign::{Signer, new_secret};
+use fulmar_webhooks::sign::{Signer, new_private_key, new_secret};
 use hyper::HeaderMap;
 use standardwebhooks::Webhook;
 
@@ -55,4 +55,39 @@ fn ours_verifies_what_theirs_signed() {
         assert!(ours.verifies("msg_1", now_s(), body, &signature, now_s()));
         assert!(!ours.verifies("msg_2", now_s(), body, &signature, now_s()));
     }
+}
+
+#[test]
+fn a_plain_ed25519_library_verifies_v1a_and_is_verified() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
+
+    let secret = new_private_key().unwrap();
+    let ours = Signer::of(&secret).unwrap();
+    let seed = STANDARD
+        .decode(secret.strip_prefix("whsk_").unwrap())
+        .unwrap();
+    let theirs = SigningKey::from_bytes(&seed.try_into().unwrap());
+    let public = ours.public_key().unwrap();
+    let public = STANDARD
+        .decode(public.strip_prefix("whpk_").unwrap())
+        .unwrap();
+    let key = VerifyingKey::from_bytes(&public.try_into().unwrap()).unwrap();
+    assert_eq!(key, theirs.verifying_key());
+
+    let (mut header, at_s) = (String::new(), now_s());
+    ours.append("msg_1", at_s, BODY, &mut header);
+    let signed = [format!("msg_1.{at_s}.").as_bytes(), BODY].concat();
+    let signature = STANDARD
+        .decode(header.strip_prefix("v1a,").unwrap())
+        .unwrap();
+    let signature = ed25519_dalek::Signature::from_slice(&signature).unwrap();
+    key.verify_strict(&signed, &signature).unwrap();
+    let header = format!(
+        "v1,AAAA v1a,{}",
+        STANDARD.encode(theirs.sign(&signed).to_bytes())
+    );
+    assert!(ours.verifies("msg_1", at_s, BODY, &header, at_s));
+    assert!(!ours.verifies("msg_2", at_s, BODY, &header, at_s));
 }
