@@ -103,6 +103,36 @@ fn a_webhook_is_made_sent_to_looked_at_and_sent_to_again() {
     folder.done(&["deliveries", "retry", delivery, "--force"]);
     hooks.next();
 
+    // One that came later gets what was published before.
+    let later = Hooks::new(|_| 200);
+    let late = json_of(&folder.done(&[
+        "webhooks",
+        "add",
+        &later.url(),
+        "--consumer",
+        "a b",
+        "--event",
+        "*",
+        "--out",
+        folder.path("late.key").to_str().unwrap(),
+    ]));
+    let late = late["id"].as_str().unwrap();
+    let replay = [
+        "deliveries",
+        "replay",
+        "--consumer",
+        "a b",
+        "--labels",
+        "env=prod",
+    ];
+    let job = json_of(&folder.done(&[&replay[..], &["--webhook", late]].concat()));
+    assert_eq!(
+        (&job["status"], &job["sent"]),
+        (&json!("completed"), &json!(1))
+    );
+    later.next();
+    folder.done(&["webhooks", "delete", late]);
+
     assert!(folder.done(&["webhooks", "pause", id]).contains("paused"));
     assert!(folder.done(&["webhooks", "resume", id]).contains("active"));
     let other = folder.path("new.key").to_str().unwrap().to_owned();

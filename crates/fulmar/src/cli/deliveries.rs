@@ -1,5 +1,7 @@
 //! `fulmar deliveries`.
 
+use std::time::{Duration, Instant};
+
 use clap::{Args, Subcommand};
 use fulmar_gateway::http::percent_encoded;
 use hyper::Method;
@@ -23,11 +25,16 @@ const COLUMNS: [&str; 8] = [
     "created_at",
 ];
 
+/// Between two looks at a job, and between two words of it.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const TELL_EVERY: Duration = Duration::from_secs(2);
+
 /// What became of events on their way to webhooks; and once more, by hand.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     fulmar deliveries list --status failed --after 2026-12-01T00:00:00Z\n  \
     fulmar deliveries show 2ecd4c223ad983dc71222aeeb362e47e      # with every attempt\n  \
+    fulmar deliveries replay --after 2026-12-01T00:00:00Z --webhook wh_0199…   # one that came later\n  \
     fulmar deliveries retry 2ecd4c223ad983dc71222aeeb362e47e\n  \
     fulmar deliveries retry --webhook wh_0199… --status failed   # all of them, page by page")]
 pub struct DeliveriesArgs {
@@ -58,6 +65,9 @@ enum DeliveriesCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Push events anew to the webhooks that match them now and have not taken them; among these
+    /// are webhooks that came later. A job of the server, which this waits for.
+    Replay(ReplayArgs),
     /// Send again what has ended: those that are named, or all that a filter takes.
     Retry {
         /// Ids of deliveries.
@@ -68,6 +78,31 @@ enum DeliveriesCommand {
         #[arg(long)]
         force: bool,
     },
+}
+
+#[derive(Args, Debug)]
+struct ReplayArgs {
+    /// Events published for this consumer.
+    #[arg(long, value_name = "NAME")]
+    consumer: Option<String>,
+    /// Events of this name.
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
+    /// Events that carry these labels, NAME=VALUE, several by commas.
+    #[arg(long, value_name = "LABELS")]
+    labels: Option<String>,
+    /// Events of this time or later, RFC 3339.
+    #[arg(long, value_name = "TIME")]
+    after: Option<String>,
+    /// Events before this time, RFC 3339.
+    #[arg(long, value_name = "TIME")]
+    before: Option<String>,
+    /// To this webhook alone.
+    #[arg(long, value_name = "ID")]
+    webhook: Option<String>,
+    /// Also to webhooks that have taken them.
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Args, Debug, Default)]
@@ -138,6 +173,7 @@ impl DeliveriesArgs {
                 print_list(&found, list.1, &COLUMNS, json)
             }
             DeliveriesCommand::Show { id, json } => show(&api, &id, json),
+            DeliveriesCommand::Replay(args) => replay(&api, &args),
             DeliveriesCommand::Retry { ids, filter, force } => match ids.as_slice() {
                 [] if filter.is_empty() => Err(Failure::usage(
                     "name deliveries, or a filter such as --webhook ID or --status failed",
@@ -174,6 +210,45 @@ fn show(api: &Api, id: &str, json: bool) -> Outcome {
     match attempts["attempts"].as_array() {
         Some(found) if !found.is_empty() => print_table(&attempts["attempts"], &columns),
         _ => Ok(Exit::Done),
+    }
+}
+
+/// Begins a job and follows it; it goes on if this is broken off.
+fn replay(api: &Api, args: &ReplayArgs) -> Outcome {
+    let mut body = json!({ "force": args.force });
+    for (name, value) in [
+        ("event", &args.event),
+        ("labels", &args.labels),
+        ("created_after", &args.after),
+        ("created_before", &args.before),
+        ("webhook_id", &args.webhook),
+    ] {
+        if let Some(value) = value {
+            body[name] = value.as_str().into();
+        }
+    }
+    let path = match &args.consumer {
+        None => "/v1/events:rePush".to_owned(),
+        Some(name) => format!("/v1/consumers/{}/events:rePush", percent_encoded(name)),
+    };
+    let mut job = api.call(Method::POST, &path, &body)?;
+    let id = job["job_id"].as_str().unwrap_or_default().to_owned();
+    note(format_args!(
+        "job {id} runs; POST /v1/repush-jobs/{id}:cancel ends it"
+    ));
+    let mut told = Instant::now();
+    while job["status"] == "running" {
+        std::thread::sleep(LOOK_EVERY);
+        job = api.get(&format!("/v1/repush-jobs/{id}"))?;
+        if told.elapsed() >= TELL_EVERY {
+            note(format_args!("{} are sent so far", job["sent"]));
+            told = Instant::now();
+        }
+    }
+    print_json(&job)?;
+    match job["status"] == "completed" {
+        true => Ok(Exit::Done),
+        false => Ok(Exit::Failed),
     }
 }
 
