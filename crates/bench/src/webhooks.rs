@@ -12,6 +12,7 @@ mod publish;
 mod receiver;
 mod result;
 mod setup;
+mod workloads;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,6 +71,10 @@ pub struct WebhooksOptions {
     pub receiver_url: Option<String>,
     /// Time that the receiver takes.
     pub receiver_delay: Duration,
+    /// Percent of the webhooks whose receiver hangs for 30 s, in a second run of each round.
+    pub hang: u32,
+    /// Kill the server half-way, and start it again.
+    pub kill: bool,
     /// Time for what is published to be delivered.
     pub drain_timeout: Duration,
     /// Leave the webhooks of a target in place.
@@ -88,6 +93,8 @@ pub struct WebhooksOptions {
     pub executable: PathBuf,
     /// Where folders are made.
     pub folder: Option<PathBuf>,
+    /// Measure client and receiver alone as well.
+    pub limit: bool,
     /// Bounds that the medians must meet.
     pub bounds: WebhooksBounds,
     /// No lines about what goes on.
@@ -105,6 +112,8 @@ pub struct WebhooksBounds {
     pub receipt_ms_p99_max: Option<f64>,
 }
 
+pub use workloads::{Selection, run as run_workloads};
+
 /// Measures. The report's verdict is `ok` or says what failed, and the failure says how.
 ///
 /// # Errors
@@ -118,6 +127,11 @@ pub fn run(options: &WebhooksOptions) -> Result<(Report, Option<Failure>), Bench
 }
 
 impl WebhooksOptions {
+    /// Every so many webhooks hang; 0 is none.
+    fn hangs_every(&self) -> u64 {
+        100_u64.checked_div(u64::from(self.hang)).unwrap_or(0)
+    }
+
     fn client_load(&self, duration: Duration) -> ClientLoad {
         ClientLoad {
             concurrency: self.concurrency,

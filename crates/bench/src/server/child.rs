@@ -91,6 +91,13 @@ impl ChildServer {
         kib.unwrap_or(0) * 1_024
     }
 
+    /// Kills it, without a word before.
+    pub fn kill(&mut self) -> Result<(), BenchError> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Asks it to end and waits for that; a clean end is exit code 0.
     pub fn stop(mut self) -> Result<(), BenchError> {
         terminate(self.child.id())?;

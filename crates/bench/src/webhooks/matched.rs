@@ -109,6 +109,7 @@ mod tests {
             start,
             elapsed: Duration::ZERO,
             published: vec![published(1), published(2), published(3)],
+            to_hanging: 0,
             rejected: BTreeMap::new(),
             accepted: BTreeMap::new(),
             latency_us: histogram(),

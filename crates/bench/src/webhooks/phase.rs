@@ -1,8 +1,9 @@
 //! One round: the limit, then a server set up, published to, drained, stopped.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::limit::{self, ClientOutcome};
@@ -18,6 +19,8 @@ use crate::track::phase::BUDGETS;
 
 /// How long the limit is measured at most.
 const LIMIT_TIME: Duration = Duration::from_secs(5);
+/// The same, where it is no figure of the run.
+const MOMENT: Duration = Duration::from_millis(50);
 /// How often the receiver is looked at while it drains.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -27,6 +30,8 @@ pub struct Round {
     pub client: ClientOutcome,
     /// The whole; none in the mode client.
     pub whole: Option<Whole>,
+    /// The same with receivers that hang, where that was asked for.
+    pub hanging: Option<Whole>,
 }
 
 /// What the whole did.
@@ -70,15 +75,20 @@ impl Round {
             Mode::Client => options.duration,
             Mode::E2e => options.duration.min(LIMIT_TIME),
         };
+        // Where it is not wanted a moment shows that the receiver answers.
+        let time = if options.limit { time } else { MOMENT };
         let client = limit::drive(&url, options.client_load(time))?;
         receiver.take();
         if options.mode == Mode::Client {
-            let whole = None;
-            return Ok(Round { client, whole });
+            return Ok(Round {
+                client,
+                whole: None,
+                hanging: None,
+            });
         }
         say("whole");
-        let whole = match &options.target {
-            None => own_server(options, &receiver, number)?,
+        let whole = || match &options.target {
+            None => own_server(options, &receiver, number),
             Some(target) => {
                 let server = Server {
                     url: target.url.clone(),
@@ -86,11 +96,74 @@ impl Round {
                     publish_key: target.key.clone(),
                     consumer: options.consumer.clone(),
                 };
-                publish_and_drain(options, &receiver, &server, None)?
+                publish_and_drain(options, &receiver, &server, None)
             }
         };
-        let whole = Some(whole);
-        Ok(Round { client, whole })
+        let well = Some(whole()?);
+        let mut hanging = None;
+        if options.hang > 0 {
+            say("whole, with receivers that hang");
+            receiver.hang_every(options.hangs_every());
+            hanging = Some(whole()?);
+        }
+        Ok(Round {
+            client,
+            whole: well,
+            hanging,
+        })
+    }
+}
+
+/// A server that was started here, and how it is started again where it stood.
+struct Own {
+    child: Mutex<ChildServer>,
+    executable: PathBuf,
+    args: Vec<OsString>,
+    /// Processor time of those that were killed, in ns.
+    dead_cpu_ns: AtomicU64,
+}
+
+impl Own {
+    fn start(executable: &Path, folder: &Path) -> Result<Own, BenchError> {
+        let mut args = child::serve_args(folder, &BUDGETS);
+        let local = "webhooks.allowed_networks=127.0.0.1/32";
+        args.extend(["--set".into(), local.into()]);
+        let child = ChildServer::start(executable, &args)?;
+        // Once more it listens where it does now.
+        for (listener, address) in &child.addresses {
+            args.extend([format!("--set={listener}.address={address}").into()]);
+        }
+        let args = args.into_iter().filter(|arg| arg != "127.0.0.1:0");
+        let flags = ["--public", "--agents", "--ops"];
+        let args = args.filter(|arg| !flags.iter().any(|flag| arg == flag));
+        Ok(Own {
+            child: Mutex::new(child),
+            executable: executable.to_path_buf(),
+            args: args.collect(),
+            dead_cpu_ns: AtomicU64::new(0),
+        })
+    }
+
+    fn child(&self) -> MutexGuard<'_, ChildServer> {
+        self.child.lock().expect("no holder panics")
+    }
+
+    /// Kills it, and starts it again.
+    fn kill(&self) -> Result<(), BenchError> {
+        let mut child = self.child();
+        self.dead_cpu_ns
+            .fetch_add(child.cpu_ns(), Ordering::Relaxed);
+        child.kill()?;
+        *child = ChildServer::start(&self.executable, &self.args)?;
+        Ok(())
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        self.dead_cpu_ns.load(Ordering::Relaxed) + self.child().cpu_ns()
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        self.child().resident_bytes()
     }
 }
 
@@ -100,35 +173,29 @@ fn own_server(
     number: u32,
 ) -> Result<Whole, BenchError> {
     let folder = Folder::make(options.folder.as_deref(), "webhooks", number)?;
-    let child = ChildServer::start(&options.executable, &serve_args(&folder.path))?;
+    let own = Own::start(&options.executable, &folder.path)?;
     let key = |name: &str| -> Result<String, BenchError> {
         let file = folder.path.join("keys").join(name);
         Ok(std::fs::read_to_string(file)?.trim().to_owned())
     };
-    let address = child.addresses.get("public").map_or("", String::as_str);
+    let address = own.child().addresses.get("public").cloned();
     let server = Server {
-        url: format!("http://{address}"),
+        url: format!("http://{}", address.unwrap_or_default()),
         key: key("admin.key")?,
         publish_key: key("ingest.key")?,
         consumer: options.consumer.clone(),
     };
-    let whole = publish_and_drain(options, receiver, &server, Some(&child))?;
+    let whole = publish_and_drain(options, receiver, &server, Some(&own))?;
+    let child = own.child.into_inner().expect("no holder panics");
     child.stop()?;
     Ok(whole)
-}
-
-fn serve_args(dir: &Path) -> Vec<OsString> {
-    let mut args = child::serve_args(dir, &BUDGETS);
-    let local = "webhooks.allowed_networks=127.0.0.1/32";
-    args.extend(["--set".into(), local.into()]);
-    args
 }
 
 fn publish_and_drain(
     options: &WebhooksOptions,
     receiver: &Arc<Receiver>,
     server: &Server,
-    child: Option<&ChildServer>,
+    own: Option<&Own>,
 ) -> Result<Whole, BenchError> {
     let run = std::time::SystemTime::UNIX_EPOCH
         .elapsed()
@@ -138,7 +205,7 @@ fn publish_and_drain(
     let types = (&*event, options.webhooks, options.subscribers);
     let setup = server.set_up(types, &address)?;
     warm_up(options, receiver, &setup.doors)?;
-    let cpu_ns = child.map(ChildServer::cpu_ns);
+    let cpu_ns = own.map(Own::cpu_ns);
     let own_ns = child::own_cpu_ns();
     let subscribers = u64::from(options.subscribers);
     let shape = Shape {
@@ -149,8 +216,21 @@ fn publish_and_drain(
         batch: options.batch,
         subscribers,
         backlog_max: options.backlog_max,
+        hangs_every: receiver.hangs_every(),
     };
-    let load = drive(&setup.doors, shape, options.payload_bytes, receiver)?;
+    let mut load = None;
+    std::thread::scope(|scope| {
+        let killing = own.filter(|_| options.kill).map(|own| {
+            scope.spawn(|| {
+                std::thread::sleep(options.duration / 2);
+                own.kill()
+            })
+        });
+        load = Some(drive(&setup.doors, shape, options.payload_bytes, receiver));
+        let killed = killing.map(|killing| killing.join().expect("it does not panic"));
+        killed.transpose()
+    })?;
+    let load = load.expect("the load was driven")?;
     let expected = load.published.len() as u64 * subscribers;
     let published = Instant::now();
     while receiver.count() < expected && published.elapsed() < options.drain_timeout {
@@ -158,9 +238,7 @@ fn publish_and_drain(
     }
     let drained = receiver.count() >= expected;
     let seen = Instant::now();
-    let server_cpu_ns = child
-        .zip(cpu_ns)
-        .map(|(child, before)| child.cpu_ns() - before);
+    let server_cpu_ns = own.zip(cpu_ns).map(|(own, before)| own.cpu_ns() - before);
     let own_seconds = (child::own_cpu_ns() - own_ns) as f64 / 1e9;
     let connections = receiver.connections();
     let matched = Matched::of(&load, &receiver.take(), subscribers);
@@ -178,7 +256,7 @@ fn publish_and_drain(
         drained,
         connections,
         server_cpu_ns,
-        server_resident_bytes_max: child.map(ChildServer::resident_bytes),
+        server_resident_bytes_max: own.map(Own::resident_bytes),
         generator_share: own_seconds / total.as_secs_f64().max(0.001) / processors,
         load,
     })
@@ -200,6 +278,7 @@ fn warm_up(
         batch: 1,
         subscribers: 1,
         backlog_max: None,
+        hangs_every: 0,
     };
     let load = drive(doors, one, options.payload_bytes, receiver)?;
     let began = Instant::now();

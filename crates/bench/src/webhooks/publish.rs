@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::receiver::Receiver;
+use super::receiver::{Receiver, hangs};
 use crate::BenchError;
 use crate::http::{Connection, Endpoint};
 
@@ -36,6 +36,8 @@ pub struct Shape {
     pub subscribers: u64,
     /// Undelivered deliveries at which publishers wait; none does not wait.
     pub backlog_max: Option<u64>,
+    /// Every so many types have a receiver that hangs; 0 is none.
+    pub hangs_every: u64,
 }
 
 /// An acknowledged event.
@@ -53,8 +55,10 @@ pub struct Load {
     pub start: Instant,
     /// From there to the last answer.
     pub elapsed: Duration,
-    /// Acknowledged events.
+    /// Acknowledged events whose receivers answer.
     pub published: Vec<Published>,
+    /// Acknowledged events whose receivers hang.
+    pub to_hanging: u64,
     /// Requests that were not acknowledged, by what they got: a status, or 0.
     pub rejected: BTreeMap<u16, u64>,
     /// Acknowledged requests by status.
@@ -115,6 +119,7 @@ pub fn drive(
             start,
             elapsed: Duration::ZERO,
             published: Vec::new(),
+            to_hanging: 0,
             rejected: BTreeMap::new(),
             accepted: BTreeMap::new(),
             latency_us: histogram(),
@@ -161,7 +166,7 @@ impl Run {
             }
             let answered = connection.post(path, &body).await;
             let again = match answered {
-                Ok((status, answer)) => self.answered(status, answer, planned),
+                Ok((status, answer)) => self.answered(status, answer, (first, planned)),
                 Err(error) => self.failed(0, error),
             };
             if again {
@@ -235,7 +240,7 @@ impl Run {
     }
 
     /// Notes an answer; true where the connection is to be made anew.
-    fn answered(&self, status: u16, answer: &[u8], planned: Instant) -> bool {
+    fn answered(&self, status: u16, answer: &[u8], (first, planned): (u64, Instant)) -> bool {
         let ids = ids_of(answer);
         let is_whole = ids.len() == self.shape.batch as usize;
         if !(200..300).contains(&status) || !is_whole {
@@ -255,7 +260,12 @@ impl Run {
             load.timeline.resize(second + 1, 0);
         }
         load.timeline[second] += ids.len() as u64;
-        for id in ids {
+        let types = self.doors.types.len() as u64;
+        for (number, id) in (first..).zip(ids) {
+            if hangs(number % types, self.shape.hangs_every) {
+                load.to_hanging += 1;
+                continue;
+            }
             let event = self.receiver.hash(id);
             load.published.push(Published { event, at: planned });
         }

@@ -43,6 +43,16 @@ struct Shared {
     connections: AtomicU64,
     hashing: RandomState,
     delay: Duration,
+    /// Paths that do not answer for long: every so many; 0 is none.
+    hangs_every: AtomicU64,
+}
+
+/// How long a path hangs that does.
+const HANG: Duration = Duration::from_secs(30);
+
+/// Whether a path hangs, of which every so many do.
+pub fn hangs(path: u64, every: u64) -> bool {
+    every > 0 && path % every == every - 1
 }
 
 impl Receiver {
@@ -60,6 +70,7 @@ impl Receiver {
             connections: AtomicU64::new(0),
             hashing: RandomState::new(),
             delay,
+            hangs_every: AtomicU64::new(0),
         });
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -98,6 +109,16 @@ impl Receiver {
         std::mem::take(&mut receipts)
     }
 
+    /// From now on every so many paths hang; 0 is none.
+    pub fn hang_every(&self, every: u64) {
+        self.shared.hangs_every.store(every, Ordering::Relaxed);
+    }
+
+    /// Every so many paths hang; 0 is none.
+    pub fn hangs_every(&self) -> u64 {
+        self.shared.hangs_every.load(Ordering::Relaxed)
+    }
+
     /// The hash under which an event's id is noted.
     pub fn hash(&self, id: &[u8]) -> u64 {
         self.shared.hashing.hash_one(id)
@@ -110,6 +131,13 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
         while let Some((head, end)) = whole(&buffer) {
             let receipt = read_head(&buffer[..head], &shared.hashing);
             buffer.drain(..end);
+            if hangs(receipt.path, shared.hangs_every.load(Ordering::Relaxed)) {
+                tokio::time::sleep(HANG).await;
+                if stream.write_all(ANSWER).await.is_err() {
+                    return;
+                }
+                continue;
+            }
             if !shared.delay.is_zero() {
                 tokio::time::sleep(shared.delay).await;
             }

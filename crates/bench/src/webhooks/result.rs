@@ -19,9 +19,9 @@ pub(super) fn report(options: &WebhooksOptions, rounds: &[Round]) -> (Report, Op
         .iter()
         .map(|round| round_json(options, round))
         .collect();
-    report.sparrow = rounds
-        .last()
-        .map_or(Value::Null, |round| sparrow(options, round));
+    report.sparrow = rounds.last().map_or(Value::Null, |round| {
+        sparrow(options, round.whole.as_ref(), &round.client)
+    });
     let limit = Spread::of(rounds.iter().map(|round| client_rate(&round.client)));
     report.limit = json!({ "requests_per_second": limit });
     let whole: Vec<&Whole> = rounds
@@ -85,6 +85,21 @@ fn summary(whole: &[&Whole], rounds: &[Round], report: &mut Report) {
             .summary
             .extend(metric.map(|metric| (name.to_owned(), metric)));
     }
+    let hanging = rounds.iter().filter_map(|round| round.hanging.as_ref());
+    let latencies = hanging.map(|one| Latency::of(&one.matched.latency_us));
+    if let Some(metric) = Metric::of_times(latencies.clone()) {
+        report
+            .summary
+            .insert("receipt_ms_beside_hanging".to_owned(), metric);
+    }
+    let ratios = whole
+        .iter()
+        .zip(latencies)
+        .map(|(well, hanging)| hanging.p99 / Latency::of(&well.matched.latency_us).p99.max(0.001));
+    if let Some(spread) = Spread::of(ratios) {
+        let name = "receipt_p99_beside_hanging".to_owned();
+        report.ratio.insert(name, spread.median);
+    }
     let fractions = rounds.iter().filter_map(|round| {
         Some(delivery_rate(round.whole.as_ref()?) / client_rate(&round.client).max(1.0))
     });
@@ -117,12 +132,12 @@ fn client_rate(client: &ClientOutcome) -> f64 {
 }
 
 /// Deliveries a second from the first planned send to the last receipt.
-fn delivery_rate(one: &Whole) -> f64 {
+pub(super) fn delivery_rate(one: &Whole) -> f64 {
     one.matched.deliveries as f64 / one.total.as_secs_f64().max(0.001)
 }
 
 /// Deliveries a second of the seconds in which events were published.
-fn steady_rate(one: &Whole) -> f64 {
+pub(super) fn steady_rate(one: &Whole) -> f64 {
     let seconds = (one.load.elapsed.as_secs() as usize).max(1);
     let events: u64 = one.matched.timeline.iter().take(seconds).sum();
     let subscribers = one.matched.expected as f64 / (one.load.published.len() as f64).max(1.0);
@@ -146,6 +161,8 @@ fn config(options: &WebhooksOptions) -> Value {
         "burst": options.burst,
         "backlog_max": options.backlog_max,
         "receiver_delay_ms": options.receiver_delay.as_secs_f64() * 1e3,
+        "hang_percent": options.hang,
+        "kill": options.kill,
         "drain_timeout_seconds": options.drain_timeout.as_secs_f64(),
         "consumer": options.consumer,
         "event": options.event,
@@ -165,14 +182,20 @@ fn round_json(options: &WebhooksOptions, round: &Round) -> Value {
             "connections": round.client.connections,
             "first_error": round.client.first_error,
         },
-        "whole": sparrow(options, round),
+        "whole": sparrow(options, round.whole.as_ref(), &round.client),
+        "hanging": round.hanging.as_ref().map(|one| {
+            json!({
+                "to_hanging": one.load.to_hanging,
+                "whole": sparrow(options, Some(one), &round.client),
+            })
+        }),
     })
 }
 
 /// The object that Sparrow's tool prints, with durations in ns.
-fn sparrow(options: &WebhooksOptions, round: &Round) -> Value {
-    let Some(whole) = &round.whole else {
-        return sparrow_client(options, &round.client);
+fn sparrow(options: &WebhooksOptions, whole: Option<&Whole>, client: &ClientOutcome) -> Value {
+    let Some(whole) = whole else {
+        return sparrow_client(options, client);
     };
     let (load, matched) = (&whole.load, &whole.matched);
     let rejected: u64 = load.rejected.values().sum();
@@ -267,9 +290,16 @@ fn judge(
         report.verdict = format!("client: nothing was answered: {error}");
         return Some(Failure::NotReconciled);
     }
-    let at_fault = whole.iter().find(|one| {
+    let hanging = rounds.iter().filter_map(|round| round.hanging.as_ref());
+    let at_fault = whole.iter().copied().chain(hanging).find(|one| {
         let matched = &one.matched;
-        let strange = matched.lost + matched.duplicates + matched.foreign + matched.unmatched;
+        // What was in flight when the server was killed may come twice, or without an answer to
+        // who published it.
+        let of_death = match options.kill {
+            true => 0,
+            false => matched.duplicates + matched.foreign,
+        };
+        let strange = matched.lost + matched.unmatched + of_death;
         strange > 0 || !one.drained || matched.delivered == 0
     });
     if let Some(one) = at_fault {

@@ -263,14 +263,19 @@ impl NullServerArgs {
 impl JsonArg {
     /// Shows a result: as JSON where that was asked for, else in words.
     fn show(&self, report: &Report) -> Outcome {
+        self.show_as(report, &words(report))
+    }
+
+    /// The same, with words of its own.
+    fn show_as(&self, report: &Report, words: &str) -> Outcome {
         match self.json.as_deref() {
-            None => print_line(&words(report)),
+            None => print_line(words),
             Some(path) if path == Path::new("-") => print_json(&serde_json::to_value(report)?),
             Some(path) => {
                 let text = serde_json::to_string_pretty(report)?;
                 let written = std::fs::write(path, text + "\n");
                 written.context(format!("cannot write {}", path.display()))?;
-                note(words(report));
+                note(words);
                 Ok(Exit::Done)
             }
         }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use fulmar_bench::webhooks::{self, Mode, WebhooksBounds, WebhooksOptions, WebhooksTarget};
+use fulmar_bench::webhooks::{
+    self, Mode, Selection, WebhooksBounds, WebhooksOptions, WebhooksTarget,
+};
 
 use super::{JsonArg, exit, load_time};
 use crate::config::parse_duration_ms;
@@ -15,6 +17,9 @@ use crate::exit::{Context as _, Failure, Outcome};
 #[command(after_help = "Examples:\n  \
     fulmar bench webhooks --saturate --webhooks 300\n  \
     fulmar bench webhooks -rps 1000 -webhooks 300 -subscribers 2 -duration 30s\n  \
+    fulmar bench webhooks --workloads --rounds 3 --concurrency 50   # A to E at 1, 10 and 30 times\n  \
+    fulmar bench webhooks -rps 4000 -webhooks 300 -payload 1 --hang 1\n  \
+    fulmar bench webhooks -rps 4000 -webhooks 300 -payload 1 --kill\n  \
     fulmar bench webhooks --mode client --concurrency 64\n  \
     fulmar bench webhooks --target http://host:8080 --api-key-file FILE -rps 100\n\n\
     The limit is the sender's HTTP client against the receiver, in the same run. Flags are those\n\
@@ -67,6 +72,33 @@ pub struct WebhooksArgs {
     /// Time that the receiver takes to answer.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = time)]
     receiver_delay: Duration,
+    /// Percent of the webhooks whose receiver hangs for 30 s, in a second run of each round.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=50))]
+    hang: u32,
+    /// Kill the server half-way and start it again: what was in flight may come twice.
+    #[arg(long, conflicts_with = "target")]
+    kill: bool,
+    /// Measure the workloads A to E of Sparrow's comparison, and print their table.
+    #[arg(long, conflicts_with_all = ["rps", "saturate", "burst", "webhooks", "subscribers",
+        "payload", "receiver_delay", "hang", "kill", "batch"])]
+    workloads: bool,
+    /// With --workloads: these alone, such as A,E.
+    #[arg(
+        long,
+        value_name = "IDS",
+        value_delimiter = ',',
+        requires = "workloads"
+    )]
+    only: Vec<String>,
+    /// With --workloads: multiples of their rates.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,10,30",
+        value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    scales: Vec<u32>,
+    /// With --workloads: KiB of payloads.
+    #[arg(long, value_name = "KIB,…", value_delimiter = ',', default_value = "1,10",
+        value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    payloads: Vec<u32>,
     /// Time for what is published to be delivered.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = time)]
     drain_timeout: Duration,
@@ -138,7 +170,18 @@ fn time(text: &str) -> Result<Duration, String> {
 impl WebhooksArgs {
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        let (report, failure) = webhooks::run(&self.options()?)?;
+        let options = self.options()?;
+        if self.workloads {
+            let selection = Selection {
+                only: self.only.clone(),
+                scales: self.scales.clone(),
+                payloads: self.payloads.clone(),
+            };
+            let (report, table, failure) = webhooks::run_workloads(&options, &selection)?;
+            self.json.show_as(&report, &table)?;
+            return Ok(exit(failure));
+        }
+        let (report, failure) = webhooks::run(&options)?;
         self.json.show(&report)?;
         Ok(exit(failure))
     }
@@ -172,6 +215,9 @@ impl WebhooksArgs {
             receiver_address: self.receiver_addr.clone(),
             receiver_url: self.receiver_url.clone(),
             receiver_delay: self.receiver_delay,
+            hang: self.hang,
+            kill: self.kill,
+            limit: true,
             drain_timeout: self.drain_timeout,
             keep_webhooks: self.keep_webhook,
             consumer: self.consumer.clone(),
