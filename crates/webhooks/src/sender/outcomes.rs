@@ -7,6 +7,7 @@ use std::time::Duration;
 use fulmar_event::{AttemptRecord, DeliveryStatus, Records};
 use fulmar_log::LogError;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::checkpoint::answer;
 use super::delivery::Delivery;
@@ -18,6 +19,10 @@ use crate::client::{Fault, Reply};
 const OUTCOMES_MAX: usize = 4_096;
 /// Bytes of a failed attempt's answer that are kept, unless the webhook asks for all.
 const ANSWER_BYTES_KEPT: usize = 1_024;
+/// How long outcomes are gathered before an append, and how many are enough: nobody waits for them,
+/// and an append is a sync. What is not synced may be sent again after a crash (D1).
+const GATHER: Duration = Duration::from_millis(5);
+const GATHER_MAX: usize = 256;
 /// After an append that failed, until the next try.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
@@ -76,6 +81,8 @@ struct Settled {
 pub(super) struct Outcomes {
     records: Records,
     settled: Vec<Settled>,
+    /// When the first of them came.
+    since: Option<Instant>,
     appending: Vec<Settled>,
     /// Who waits until what is settled is durable, and until what is being appended is.
     pub asked: Vec<oneshot::Sender<()>>,
@@ -89,6 +96,13 @@ pub(super) struct Outcomes {
 impl Outcomes {
     pub fn is_empty(&self) -> bool {
         self.settled.is_empty() && self.appending.is_empty()
+    }
+
+    /// When what has come is appended, unless more comes or an append is under way.
+    pub fn due(&self) -> Option<Instant> {
+        self.since
+            .filter(|_| self.floor.is_none())
+            .map(|since| since + GATHER)
     }
 
     pub fn is_full(&self) -> bool {
@@ -145,6 +159,7 @@ impl Share {
         let mark = self.outcomes.records.begin(0);
         record.encode(self.outcomes.records.buffer());
         self.outcomes.records.end(mark);
+        self.outcomes.since.get_or_insert_with(Instant::now);
         self.outcomes.settled.push(Settled {
             status: outcome.status,
             due_ms: outcome.due_ms,
@@ -155,8 +170,9 @@ impl Share {
         });
     }
 
-    /// Appends what has come, unless an append is under way.
+    /// Appends what has come, once it is worth it, unless an append is under way.
     pub fn append_outcomes(&mut self) {
+        let hurries = self.stopping || !self.asked.is_empty();
         let outcomes = &mut self.outcomes;
         if outcomes.floor.is_some() {
             return;
@@ -166,6 +182,13 @@ impl Share {
             answer(&mut outcomes.asked);
             return;
         }
+        let hurries = hurries || !outcomes.asked.is_empty();
+        let is_enough = outcomes.settled.len() >= GATHER_MAX;
+        let is_due = outcomes.due().is_some_and(|due| due <= Instant::now());
+        if !(hurries || is_enough || is_due) {
+            return;
+        }
+        outcomes.since = None;
         let empty = self.parts.deliveries.buffer();
         let records = std::mem::replace(&mut outcomes.records, empty);
         outcomes.appending = std::mem::take(&mut outcomes.settled);

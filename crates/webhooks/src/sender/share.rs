@@ -232,6 +232,9 @@ impl Share {
         if !self.pending.is_committing() && self.loading == 0 {
             wake = wake.min((self.last_checkpoint + self.checkpoint_every()).max(now));
         }
+        if let Some(due) = self.outcomes.due() {
+            wake = wake.min(due.max(now));
+        }
         match self.fan_out.next_read {
             Some(at) if !self.stopping && !self.pending.is_over_full() => wake.min(at),
             _ => wake,
