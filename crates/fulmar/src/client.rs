@@ -241,6 +241,10 @@ pub fn refusal(status: StatusCode, body: &[u8]) -> Failure {
                 .trim()
                 .to_owned()
         });
+    let text = match member("field") {
+        Some(field) => format!("{field}: {text}"),
+        None => text,
+    };
     match status {
         StatusCode::UNAUTHORIZED => {
             Failure::new(format!("the server does not know this key: {text}"))

@@ -1,9 +1,9 @@
 //! Signatures of deliveries: Standard Webhooks 1.0.0, versions `v1` and `v1a`.
 //!
 //! Signed is `id.timestamp.body`. `v1` is HMAC-SHA-256; a secret is `whsec_` and base64 of 24 to 64
-//! bytes, and one without that prefix signs with its own bytes, as Sparrow has it. `v1a` is Ed25519;
-//! a secret is `whsk_` and base64 of the seed of 32 bytes, alone or followed by the public key,
-//! which receivers get as `whpk_` and base64.
+//! bytes, and one without that prefix signs with its own bytes, as Sparrow has it. `v1a` is
+//! Ed25519; a secret is `whsk_` and base64 of the seed of 32 bytes, alone or followed by the public
+//! key, which receivers get as `whpk_` and base64.
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};

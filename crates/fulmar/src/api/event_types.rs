@@ -238,7 +238,8 @@ fn create(call: &Call) -> Result<Reply, ApiError> {
     Reply::created(&view)
 }
 
-fn check_schema(schema: Option<&Value>) -> Result<(), ApiError> {
+/// That a schema is one, and not too much.
+pub fn check_schema(schema: Option<&Value>) -> Result<(), ApiError> {
     let Some(schema) = schema else {
         return Ok(());
     };

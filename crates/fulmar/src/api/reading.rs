@@ -37,6 +37,8 @@ pub struct Reading {
     pub state: Arc<State>,
     /// Their events.
     pub events: Arc<Journal>,
+    /// Shared by each call that listens for events.
+    pub listeners: Arc<()>,
     /// What events matched when they came.
     pub matched: Mutex<Indexes>,
 }

@@ -7,8 +7,8 @@ use hyper::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    Call, Reply, consumers, deliveries, event_types, events, health, jobs, repush, retry, signing,
-    subscriptions, trial, webhooks,
+    Call, Reply, consumers, deliveries, event_types, events, health, import, jobs, listen, repush,
+    retry, signing, subscriptions, trial, webhooks,
 };
 use crate::api::error::ApiError;
 
@@ -105,6 +105,8 @@ pub fn routes() -> Vec<Route> {
     retry::routes(&mut routes);
     repush::routes(&mut routes);
     jobs::routes(&mut routes);
+    listen::routes(&mut routes);
+    import::routes(&mut routes);
     health::routes(&mut routes);
     routes
 }

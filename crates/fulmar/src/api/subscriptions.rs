@@ -122,7 +122,7 @@ struct Condition {
 /// What of a subscription can be set.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct SubscriptionFields {
+pub struct SubscriptionFields {
     /// The webhook that gets the events; it can't be changed later.
     webhook_id: Option<String>,
     /// Event name, `prefix.*` or `*`.
@@ -229,7 +229,8 @@ impl Condition {
 }
 
 impl SubscriptionFields {
-    fn apply(self, one: &mut Subscription) -> Result<(), ApiError> {
+    /// Sets what was given.
+    pub fn apply(self, one: &mut Subscription) -> Result<(), ApiError> {
         for (field, given) in [
             ("transform_enabled", self.transform_enabled == Some(true)),
             ("transform_template", self.transform_template.is_some()),

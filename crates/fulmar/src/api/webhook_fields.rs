@@ -315,6 +315,12 @@ impl WebhookFields {
         Ok(())
     }
 
+    /// Whether a secret header is as lists show it.
+    pub fn masks_a_header(&self) -> bool {
+        let mut values = self.secret_headers.iter().flat_map(BTreeMap::values);
+        values.any(|value| value == MASK)
+    }
+
     fn refuse_unbuilt(&self) -> Result<(), ApiError> {
         let transforms = [
             ("transform_template", self.transform_template.is_some()),

@@ -2,6 +2,7 @@
 
 use fulmar_gateway::http::percent_encoded;
 use hyper::Method;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::client::{Client, read_whole, refusal};
@@ -11,6 +12,10 @@ use crate::place::{Place, PlaceArgs};
 
 /// Items of a page.
 const PAGE: usize = 500;
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(bytes).context("the server's answer is not the JSON that it should be")
+}
 
 /// The API of a running server.
 pub struct Api {
@@ -40,6 +45,18 @@ impl Api {
 
     /// The same with a body as it is written.
     pub fn send(&self, method: Method, path: &str, body: String) -> Result<Value, Failure> {
+        match self.bytes(method, path, body)? {
+            bytes if bytes.is_empty() => Ok(Value::Null),
+            bytes => read(&bytes),
+        }
+    }
+
+    /// The answer of a read, as what it is read for.
+    pub fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        read(&self.bytes(Method::GET, path, String::new())?)
+    }
+
+    fn bytes(&self, method: Method, path: &str, body: String) -> Result<Vec<u8>, Failure> {
         block_on(async {
             let sent = self
                 .client
@@ -50,10 +67,7 @@ impl Api {
             if !status.is_success() {
                 return Err(refusal(status, &bytes));
             }
-            match bytes.is_empty() {
-                true => Ok(Value::Null),
-                false => serde_json::from_slice(&bytes).context("the server's answer is not JSON"),
-            }
+            Ok(bytes)
         })?
     }
 

@@ -34,7 +34,7 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 #[command(after_help = "Examples:\n  \
     fulmar deliveries list --status failed --after 2026-12-01T00:00:00Z\n  \
     fulmar deliveries show 2ecd4c223ad983dc71222aeeb362e47e      # with every attempt\n  \
-    fulmar deliveries replay --after 2026-12-01T00:00:00Z --webhook wh_0199…   # one that came later\n  \
+    fulmar deliveries replay --after 2026-12-01T00:00:00Z --webhook wh_0199…   # a new one\n  \
     fulmar deliveries retry 2ecd4c223ad983dc71222aeeb362e47e\n  \
     fulmar deliveries retry --webhook wh_0199… --status failed   # all of them, page by page")]
 pub struct DeliveriesArgs {

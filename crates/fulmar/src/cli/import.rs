@@ -8,10 +8,13 @@ use fulmar_registry::{
     ClientKind, Condition, ConditionalFilter, DEFAULT_PROJECT, EventFilter, MemoryLog, Operator,
     Registry, SettingsChange,
 };
+use hyper::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
-use super::output::{print_json, print_line};
+use super::calling::Api;
+use super::output::{note, print_json, print_line};
 use crate::admin::clients::clients;
 use crate::admin::registry::projects;
 use crate::admin::{ClientsRequest, ProjectsRequest};
@@ -22,11 +25,12 @@ use crate::place::PlaceArgs;
 /// Longest file that is read, in bytes: a hundred thousand clients.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Take projects and clients over from another system.
+/// Take projects and clients, or webhooks, over from another system.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     fulmar import openpanel export.json --dry-run\n  \
-    fulmar import openpanel export.json\n\n\
+    fulmar import openpanel export.json\n  \
+    fulmar import sparrow export.json        # of a running server\n\n\
     docs/moving.md has the format, and the SQL that makes such a file of OpenPanel's database.\n\
     A second import of a file changes nothing.")]
 pub struct ImportArgs {
@@ -40,6 +44,17 @@ pub struct ImportArgs {
 enum From {
     /// Projects and clients of OpenPanel, with the scrypt hashes of their secrets.
     Openpanel {
+        /// The export (JSON).
+        file: PathBuf,
+        /// Say what would change, and change nothing.
+        #[arg(long)]
+        dry_run: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Event types, webhooks with ids and secrets, and subscriptions of Sparrow.
+    Sparrow {
         /// The export (JSON).
         file: PathBuf,
         /// Say what would change, and change nothing.
@@ -140,12 +155,41 @@ struct Plan {
 impl ImportArgs {
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        let From::Openpanel {
-            file,
-            dry_run,
-            json,
-        } = &self.from;
-        let export = read(file)?;
+        match &self.from {
+            From::Openpanel {
+                file,
+                dry_run,
+                json,
+            } => self.openpanel(file, *dry_run, *json),
+            From::Sparrow {
+                file,
+                dry_run,
+                json,
+            } => self.sparrow(file, *dry_run, *json),
+        }
+    }
+
+    fn sparrow(&self, file: &Path, dry_run: bool, json: bool) -> Outcome {
+        let mut export: Map<String, Value> = read(file)?;
+        export.insert("dry_run".to_owned(), dry_run.into());
+        let api = Api::of(&self.place)?;
+        let report = api.call(Method::POST, "/v1/import/sparrow", &export.into())?;
+        if json {
+            return print_json(&report);
+        }
+        for told in report["notes"].as_array().into_iter().flatten() {
+            note(told.as_str().unwrap_or_default());
+        }
+        let would = if dry_run { "would be " } else { "" };
+        print_line(&format!(
+            "{} event types, {} webhooks and {} subscriptions {would}taken over, {} are there \
+             already",
+            report["event_types"], report["webhooks"], report["subscriptions"], report["unchanged"]
+        ))
+    }
+
+    fn openpanel(&self, file: &Path, dry_run: bool, json: bool) -> Outcome {
+        let export: Export = read(file)?;
         let known_projects = ask(&self.place, "projects", &ProjectsRequest::List {})?;
         rehearse(&export, &known_projects)?;
         let known_clients = ask(&self.place, "clients", &ClientsRequest::List {})?;
@@ -162,10 +206,10 @@ impl ImportArgs {
             "projects_changed": plan.projects.len(), "clients_created": plan.clients.len(),
             "unchanged": plan.unchanged, "dry_run": dry_run,
         });
-        if *json {
+        if json {
             return print_json(&report);
         }
-        let would = if *dry_run { "would be " } else { "" };
+        let would = if dry_run { "would be " } else { "" };
         print_line(&format!(
             "{} changes of projects and {} clients {would}made, {} clients are there already",
             plan.projects.len(),
@@ -175,7 +219,7 @@ impl ImportArgs {
     }
 }
 
-fn read(file: &Path) -> Result<Export, Failure> {
+fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Failure> {
     let shown = file.display();
     let bytes = std::fs::metadata(file)
         .context(format!("cannot read {shown}"))?

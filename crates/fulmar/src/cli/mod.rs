@@ -11,6 +11,7 @@ mod deliveries;
 mod drain;
 mod import;
 mod init;
+mod listen;
 mod log;
 mod man;
 pub mod output;
@@ -74,6 +75,7 @@ enum Command {
     Webhooks(webhooks::WebhooksArgs),
     Deliveries(deliveries::DeliveriesArgs),
     Publish(publish::PublishArgs),
+    Listen(listen::ListenArgs),
     Import(import::ImportArgs),
     Delete(delete::DeleteArgs),
     Agents(registry::AgentsArgs),
@@ -108,6 +110,7 @@ impl Cli {
             Command::Webhooks(args) => args.run(),
             Command::Deliveries(args) => args.run(),
             Command::Publish(args) => args.run(),
+            Command::Listen(args) => args.run(),
             Command::Import(args) => args.run(),
             Command::Delete(args) => args.run(),
             Command::Agents(args) => args.run(),

@@ -7,6 +7,7 @@ use fulmar_gateway::http::Handler;
 use fulmar_gateway::server::{Drain, DrainReport, DrainTrigger, Server, ServerLimits, drain};
 use fulmar_gateway::tls::Tls;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::doors::{self, Shared};
@@ -54,6 +55,8 @@ pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Res
     let ops = bind(&live, "ops.address").await?;
     let public = bind(&live, "public.address").await?;
     let agents = bind(&live, "agents.address").await?;
+    let jobs = live.jobs.start(live.api(), &Handle::current());
+    jobs.context("cannot start the thread of jobs")?;
     let addresses = Addresses {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         public: public.local_addr()?.to_string(),

@@ -149,10 +149,7 @@ impl ServeArgs {
             config: node.config.clone(),
             folder: data.root().to_path_buf(),
             reading: Arc::new(reading(&node, &writer.folds, &webhooks)),
-            desk: Desk {
-                keyring: Some(Arc::clone(&webhooks.keyring)),
-                ..node.desk(running(&writer.folds, &webhooks))
-            },
+            desk: desk(&node, &writer.folds, &webhooks),
             state: Arc::clone(&node.state),
             folds: writer.folds,
             repeats: writer.repeats,
@@ -168,8 +165,6 @@ impl ServeArgs {
             samples: Mutex::new(VecDeque::new()),
         });
         let runtime = runtime()?;
-        let jobs = live.jobs.start(live.api(), runtime.handle());
-        jobs.context("cannot start the thread of jobs")?;
         let complete = runtime.block_on(listeners::run(Arc::clone(&live), &data, &pki, &told))?;
 
         // 7. All doors are closed and everything is stored: close the log, give the folder back.
@@ -196,9 +191,18 @@ fn reading(node: &Node, folds: &Folds, webhooks: &WebhookParts) -> Reading {
         health: webhooks.health.clone(),
         state: Arc::clone(&node.state),
         events: node.log.journal(Topic::Events),
+        listeners: Arc::default(),
         matched: Mutex::new(Indexes::new(History::new(
             node.log.journal(Topic::Control) as _
         ))),
+    }
+}
+
+/// What admin requests are answered from.
+fn desk(node: &Node, folds: &Folds, webhooks: &WebhookParts) -> Desk {
+    Desk {
+        keyring: Some(Arc::clone(&webhooks.keyring)),
+        ..node.desk(running(folds, webhooks))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Many deliveries or events sent again, in the background: page by page, with progress, until all
-//! are done or somebody cancels it. A job goes on after a restart, and sends nothing twice: what has
-//! an outcome since the job was made is left alone.
+//! are done or somebody cancels it. A job goes on after a restart, and sends nothing twice: what
+//! has an outcome since the job was made is left alone.
 
 mod kept;
 mod runner;

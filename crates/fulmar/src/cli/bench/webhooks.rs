@@ -17,7 +17,7 @@ use crate::exit::{Context as _, Failure, Outcome};
 #[command(after_help = "Examples:\n  \
     fulmar bench webhooks --saturate --webhooks 300\n  \
     fulmar bench webhooks -rps 1000 -webhooks 300 -subscribers 2 -duration 30s\n  \
-    fulmar bench webhooks --workloads --rounds 3 --concurrency 50   # A to E at 1, 10 and 30 times\n  \
+    fulmar bench webhooks --workloads --rounds 3      # A to E at 1, 10 and 30 times\n  \
     fulmar bench webhooks -rps 4000 -webhooks 300 -payload 1 --hang 1\n  \
     fulmar bench webhooks -rps 4000 -webhooks 300 -payload 1 --kill\n  \
     fulmar bench webhooks --mode client --concurrency 64\n  \
