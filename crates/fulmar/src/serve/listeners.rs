@@ -55,8 +55,7 @@ pub async fn run(live: Arc<Live>, data: &DataDir, pki: &Pki, told: &Told) -> Res
     let ops = bind(&live, "ops.address").await?;
     let public = bind(&live, "public.address").await?;
     let agents = bind(&live, "agents.address").await?;
-    let jobs = live.jobs.start(live.api(), &Handle::current());
-    jobs.context("cannot start the thread of jobs")?;
+    live.start_jobs(&Handle::current())?;
     let addresses = Addresses {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         public: public.local_addr()?.to_string(),

@@ -13,6 +13,7 @@ use fulmar_gateway::track::Salts;
 use fulmar_log::{Journal, Topic, disk};
 use fulmar_registry::Registry;
 use fulmar_sessions::LiveView;
+use tokio::runtime::Handle;
 
 use super::logs::LevelSwitch;
 use crate::admin::Desk;
@@ -20,6 +21,7 @@ use crate::api::Api;
 use crate::api::jobs::Jobs;
 use crate::api::reading::Reading;
 use crate::config::Config;
+use crate::exit::{Context as _, Failure};
 use crate::folds::Folds;
 use crate::sending::WebhookParts;
 
@@ -105,6 +107,12 @@ impl Live {
             reading: Arc::clone(&self.reading),
             jobs: Arc::clone(&self.jobs),
         }
+    }
+
+    /// Goes on with what is done in the background.
+    pub fn start_jobs(&self, runtime: &Handle) -> Result<(), Failure> {
+        let started = self.jobs.start(self.api(), runtime);
+        started.context("cannot start the thread of jobs")
     }
 
     /// Projects, keys and agents.
