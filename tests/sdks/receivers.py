@@ -26,6 +26,8 @@ import svix.webhooks
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from server import Server
+
 HERE = pathlib.Path(__file__).parent
 # Longest wait for a delivery, in seconds.
 ARRIVAL_MAX = 30
@@ -72,34 +74,12 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class Server:
-    def __init__(self, program, folder):
-        self.data = folder / "data"
-        listeners = ["--public", "127.0.0.1:0", "--agents", "127.0.0.1:0", "--ops", "127.0.0.1:0"]
-        settings = ["--set", "webhooks.allowed_networks=127.0.0.1/32"]
-        settings += ["--set", "webhooks.auto_register_event_types=true"]
-        command = [program, "serve", "--data", self.data, *listeners, *settings]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            if line.startswith("ready "):
-                listening = dict(part.split("=") for part in line.split()[1:])
-                self.url = f"http://{listening['public']}"
-                break
-        else:
-            sys.exit(f"the server ended before it was ready: {self.process.wait()}")
-
-    def call(self, key, path, body):
-        key = (self.data / f"keys/{key}.key").read_text().strip()
-        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
-        request = urllib.request.Request(self.url + path, body.encode(), headers)
-        with urllib.request.urlopen(request) as answer:
-            return json.load(answer)
-
-    def stop(self):
-        self.process.terminate()
-        self.process.stderr.close()
-        if self.process.wait() != 0:
-            sys.exit("the server did not stop cleanly")
+def call(server, key, path, body):
+    key = (server.data / f"keys/{key}.key").read_text().strip()
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    request = urllib.request.Request(server.url + path, body.encode(), headers)
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
 
 
 def check(what, got, wanted):
@@ -122,7 +102,12 @@ def check_python(got, count, living, dead, public):
 def main():
     program, modules = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(program, pathlib.Path(folder))
+        server = Server(
+            program,
+            pathlib.Path(folder),
+            "webhooks.allowed_networks=127.0.0.1/32",
+            "webhooks.auto_register_event_types=true",
+        )
         here = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
         here.got = queue.Queue()
         threading.Thread(target=here.serve_forever, daemon=True).start()
@@ -135,14 +120,14 @@ def main():
         hooks = "/v1/consumers/acme/webhooks"
         fields = {"events": ["*"], "secret": secret}
         of_python = {**fields, "url": f"http://127.0.0.1:{here.server_port}/", "signature_type": "ed25519"}
-        made = server.call("admin", hooks, json.dumps(of_python))
+        made = call(server, "admin", hooks, json.dumps(of_python))
         of_node = {**fields, "url": f"http://127.0.0.1:{port}/", "body": "payload"}
-        server.call("admin", hooks, json.dumps(of_node))
+        call(server, "admin", hooks, json.dumps(of_node))
         publish = "/v1/consumers/acme/events?event=order.paid"
         for payload in PAYLOADS:
-            server.call("ingest", publish, f'{{"payload":{payload}}}')
+            call(server, "ingest", publish, f'{{"payload":{payload}}}')
         batch = ",".join(f'{{"payload":{payload}}}' for payload in PAYLOADS)
-        server.call("ingest", publish, f"[{batch}]")
+        call(server, "ingest", publish, f"[{batch}]")
         count = 2 * len(PAYLOADS)
         public = made["public_keys"][0]
         check_python(here.got, count, [secret], [other], public)
@@ -150,9 +135,9 @@ def main():
             told = json.loads(node.stdout.readline())["told"]
             check("node", told, [[True, False, False]] * 2)
         # While a secret is followed by another both sign, and so do both keys.
-        rotated = server.call("admin", f"{hooks}/{made['id']}:rotateSecret", "{}")
+        rotated = call(server, "admin", f"{hooks}/{made['id']}:rotateSecret", "{}")
         check("keys", [len(rotated["public_keys"]), rotated["public_keys"][1]], [2, public])
-        server.call("ingest", publish, '{"payload":"after"}')
+        call(server, "ingest", publish, '{"payload":"after"}')
         check_python(here.got, 1, [secret, rotated["secret"]], [other], public)
         node.kill()
         server.stop()

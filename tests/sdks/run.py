@@ -16,26 +16,18 @@ import sys
 import tempfile
 import time
 
+from server import Server
+
 HERE = pathlib.Path(__file__).parent
 # Longest wait for what an SDK sends from a thread of its own, in seconds.
 ARRIVAL_MAX = 30
 
 
-class Server:
-    """A server over a new folder, with a client."""
+class WithClient(Server):
+    """A server with a client of SDKs."""
 
     def __init__(self, program, folder):
-        self.program, self.data = program, folder / "data"
-        listeners = ["--public", "127.0.0.1:0", "--agents", "127.0.0.1:0", "--ops", "127.0.0.1:0"]
-        command = [program, "serve", "--data", self.data, *listeners]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            if line.startswith("ready "):
-                listening = dict(part.split("=") for part in line.split()[1:])
-                self.url = f"http://{listening['public']}"
-                break
-        else:
-            sys.exit(f"the server ended before it was ready: {self.process.wait()}")
+        super().__init__(program, folder)
         made = json.loads(self.run("clients", "create", "sdks"))
         self.client = made["client"]
         self.secret = pathlib.Path(made["file"]).read_text().strip()
@@ -57,12 +49,6 @@ class Server:
             if time.monotonic() > end:
                 sys.exit(f"{what}: {sql}\nexpected {expected}\nfound    {found}")
         print(f"{what}: as expected")
-
-    def stop(self):
-        self.process.terminate()
-        self.process.stderr.close()
-        if self.process.wait() != 0:
-            sys.exit("the server did not stop cleanly")
 
 
 def run_node(server, modules, script, **more):
@@ -197,7 +183,7 @@ def segment_python(server):
 
 def main(program, modules, chromium=None):
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(program, pathlib.Path(folder))
+        server = WithClient(program, pathlib.Path(folder))
         try:
             openpanel_js(server, modules)
             segment_js(server, modules)

@@ -188,6 +188,7 @@ fn a_job_of_deliveries_takes_what_a_list_has_shown_and_can_be_cancelled() {
             "webhook_id",
         ),
         (json!({ "webhook": "w" }), "webhook"),
+        (json!({ "limit": 3 }), "limit"),
     ];
     for (body, field) in refused {
         let (status, told) = operator.call("POST", batch, &body.to_string());

@@ -52,14 +52,22 @@ pub fn answer(desk: &Desk, request: &SecretsRequest, now_ms: i64) -> Result<Valu
     let key = next.primary();
     live.replace(next);
     let (mut webhooks, mut secrets) = (0, 0);
-    for (id, webhook) in &snapshot.webhooks {
-        if all_sealed(webhook).all(|sealed| live.is_current(sealed)) {
-            continue;
+    // Again until none is left: one may have been changed meanwhile with the key of before.
+    loop {
+        let snapshot = desk.registry.current();
+        let stale = snapshot.webhooks.iter().filter(|(_, webhook)| {
+            let mut sealed = all_sealed(webhook);
+            sealed.any(|sealed| !live.is_current(sealed))
+        });
+        let stale: Vec<&String> = stale.map(|(id, _)| id).collect();
+        if stale.is_empty() {
+            return Ok(json!({ "key": key, "webhooks": webhooks, "secrets": secrets }));
         }
-        secrets += seal_again(desk, &live, id, now_ms)?;
-        webhooks += 1;
+        for id in stale {
+            secrets += seal_again(desk, &live, id, now_ms)?;
+            webhooks += 1;
+        }
     }
-    Ok(json!({ "key": key, "webhooks": webhooks, "secrets": secrets }))
 }
 
 /// Why there is no place for a further key.

@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 
 use super::deliveries::{DeliveryLine, is_of_path};
 use super::delivery_filter::Wanted;
+use super::jobs::{filters_of, given};
 use super::paging::Page;
 use super::route::Route;
 use super::{ApiError, Call, Reply};
@@ -58,7 +59,9 @@ struct Force {
 /// Which are sent again.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Filter {
+pub struct Filter {
+    /// Of a list that was asked for with `prepare_retry=true`, in place of filters.
+    repush_id: Option<String>,
     webhook_id: Option<String>,
     event_id: Option<String>,
     event_name: Option<String>,
@@ -71,10 +74,10 @@ struct Filter {
     /// Matched before this time, RFC 3339.
     created_before: Option<String>,
     /// Also those that their receivers have taken.
-    force: bool,
-    /// Deliveries looked at, 1 to 1000; default 1000.
+    pub force: bool,
+    /// Deliveries looked at, 1 to 1000; default 1000. A job takes all.
     limit: Option<usize>,
-    /// `next_cursor` of the answer before.
+    /// `next_cursor` of the answer before. A job needs none.
     cursor: Option<String>,
 }
 
@@ -190,19 +193,6 @@ fn many(call: &Call) -> Result<Reply, ApiError> {
     )
 }
 
-/// That a filter takes what has ended, and what was taken with force alone.
-pub fn check_status(query: &mut BTreeMap<String, String>, force: bool) -> Result<(), ApiError> {
-    let status = query.entry("status".to_owned());
-    let status = status.or_insert_with(|| ENDS[0].to_owned()).as_str();
-    match ENDS.contains(&status) || status == TAKEN && force {
-        true => Ok(()),
-        false => {
-            let rule = format!("takes {}, or with `force` {TAKEN}", ENDS.join(", "));
-            Err(ApiError::invalid("status", rule))
-        }
-    }
-}
-
 /// Sends those of a list's page again whose newest outcome stands before an offset of `deliveries`.
 pub fn page(asked: &Call, before: u64) -> Result<Batch, ApiError> {
     let page = Page::of(asked)?;
@@ -228,18 +218,22 @@ pub fn page(asked: &Call, before: u64) -> Result<Batch, ApiError> {
 }
 
 impl Filter {
-    /// What a list takes from its query.
+    /// A page, as a list is asked for it.
     fn asked(&self, call: &Call) -> Result<Call, ApiError> {
-        let mut query = self.query();
-        check_status(&mut query, self.force)?;
+        let mut query = self.query()?;
+        let limit = self.limit.unwrap_or(1_000).to_string();
+        query.insert("limit".to_owned(), limit);
+        let cursor = self.cursor.clone();
+        query.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor)));
         Ok(Call {
             query,
             ..call.clone()
         })
     }
 
-    fn query(&self) -> BTreeMap<String, String> {
-        let texts = [
+    /// What a list takes from its query: what has ended, and what was taken with force alone.
+    pub fn query(&self) -> Result<BTreeMap<String, String>, ApiError> {
+        let mut query = given(&[
             ("webhook_id", &self.webhook_id),
             ("event_id", &self.event_id),
             ("event_name", &self.event_name),
@@ -248,14 +242,29 @@ impl Filter {
             ("error_category", &self.error_category),
             ("created_after", &self.created_after),
             ("created_before", &self.created_before),
-            ("cursor", &self.cursor),
+        ]);
+        if let Some(id) = &self.repush_id {
+            query = filters_of(id, &query)?;
+        }
+        let status = query.entry("status".to_owned());
+        let status = status.or_insert_with(|| ENDS[0].to_owned()).as_str();
+        if ENDS.contains(&status) || status == TAKEN && self.force {
+            return Ok(query);
+        }
+        let rule = format!("takes {}, or with `force` {TAKEN}", ENDS.join(", "));
+        Err(ApiError::invalid("status", rule))
+    }
+
+    /// That nothing in it is of one page alone.
+    pub fn is_of_all(&self) -> Result<(), ApiError> {
+        let of_page = [
+            ("limit", self.limit.is_some()),
+            ("cursor", self.cursor.is_some()),
         ];
-        let given = texts
-            .into_iter()
-            .filter_map(|(name, text)| Some((name, text.clone()?)));
-        let limit = self.limit.unwrap_or(1_000).to_string();
-        let all = given.chain([("limit", limit)]);
-        all.map(|(name, text)| (name.to_owned(), text)).collect()
+        match of_page.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((name, _)) => Err(ApiError::invalid(*name, "is not taken: a job takes all")),
+        }
     }
 }
 

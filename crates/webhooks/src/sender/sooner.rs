@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::checkpoint::PARKED;
 use super::delivery::Happening;
 use super::delivery::{DeliveryId, Parked, Standing, key_from};
+use super::lane::LaneState;
 use super::loading::{LoadError, event_at};
 use super::share::{Note, Share, now_ms};
 use super::{Command, SenderHandle};
@@ -108,6 +109,9 @@ impl Share {
             && !self.pending.has_decided(&parked.id)
         {
             self.make_ready(lane, &parked, event, Some(parked.due_ms));
+            if self.lanes[lane].state == LaneState::Held {
+                self.hold(lane);
+            }
         }
         let _ = taken.send(is_found);
     }

@@ -13,8 +13,9 @@ use hyper::{Method, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::retry::Filter;
 use super::route::Route;
-use super::{ApiError, Call, Reply, new_id, retry};
+use super::{ApiError, Call, Reply, new_id};
 use crate::admin::time_text;
 use kept::{Job, Kind, Status};
 
@@ -43,10 +44,10 @@ pub fn routes(routes: &mut Vec<Route>) {
         "A job that sends those again that a filter takes",
     );
     let path = "/v1/consumers/{consumer}/deliveries:retryBatch";
-    let route = post(path, told, retry_batch).takes::<RetryBatch>();
+    let route = post(path, told, retry_batch).takes::<Filter>();
     routes.push(route.gives::<JobView>(202));
     let told = ("retryBatchOfAll", "The same, of all consumers");
-    let route = post("/v1/deliveries:retryBatch", told, retry_batch).takes::<RetryBatch>();
+    let route = post("/v1/deliveries:retryBatch", told, retry_batch).takes::<Filter>();
     routes.push(route.gives::<JobView>(202));
     let told = (
         "repushEvents",
@@ -92,27 +93,6 @@ fn of_one(routes: &mut Vec<Route>) {
     ));
     let told = ("cancelAnyRepushJob", "The same, of whichever consumer");
     routes.push(cancelled("/v1/repush-jobs/{id}:cancel", told));
-}
-
-/// Which deliveries a job sends again.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct RetryBatch {
-    /// Of a list that was asked for with `prepare_retry=true`, in place of filters.
-    repush_id: Option<String>,
-    webhook_id: Option<String>,
-    event_id: Option<String>,
-    event_name: Option<String>,
-    subscription_id: Option<String>,
-    /// `failed`, which is the default, `expired`, `cancelled`, or with `force` `success`.
-    status: Option<String>,
-    error_category: Option<String>,
-    /// Matched at this time or later, RFC 3339.
-    created_after: Option<String>,
-    /// Matched before this time, RFC 3339.
-    created_before: Option<String>,
-    /// Also those that their receivers have taken.
-    force: bool,
 }
 
 /// Which events a job pushes anew, and to whom.
@@ -185,7 +165,7 @@ pub fn prepared(call: &Call, wish: &'static str) -> Result<Option<String>, ApiEr
 }
 
 /// The filters that an id of a list stands for, which no other filter may stand beside.
-fn filters_of(
+pub fn filters_of(
     id: &str,
     others: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, ApiError> {
@@ -197,7 +177,8 @@ fn filters_of(
     read.ok_or_else(|| ApiError::invalid("repush_id", "takes `repush_id` of a list"))
 }
 
-fn given(fields: &[(&str, &Option<String>)]) -> BTreeMap<String, String> {
+/// Those of some fields that were given.
+pub fn given(fields: &[(&str, &Option<String>)]) -> BTreeMap<String, String> {
     let given = fields.iter().filter_map(|(name, text)| {
         let text = text.as_ref().filter(|text| !text.is_empty())?;
         Some(((*name).to_owned(), text.clone()))
@@ -206,22 +187,9 @@ fn given(fields: &[(&str, &Option<String>)]) -> BTreeMap<String, String> {
 }
 
 fn retry_batch(call: &Call) -> Result<Reply, ApiError> {
-    let asked: RetryBatch = call.read_or_default()?;
-    let mut query = given(&[
-        ("webhook_id", &asked.webhook_id),
-        ("event_id", &asked.event_id),
-        ("event_name", &asked.event_name),
-        ("subscription_id", &asked.subscription_id),
-        ("status", &asked.status),
-        ("error_category", &asked.error_category),
-        ("created_after", &asked.created_after),
-        ("created_before", &asked.created_before),
-    ]);
-    if let Some(id) = &asked.repush_id {
-        query = filters_of(id, &query)?;
-    }
-    retry::check_status(&mut query, asked.force)?;
-    start(call, Kind::Retry, query, (None, asked.force))
+    let asked: Filter = call.read_or_default()?;
+    asked.is_of_all()?;
+    start(call, Kind::Retry, asked.query()?, (None, asked.force))
 }
 
 fn repush_batch(call: &Call) -> Result<Reply, ApiError> {

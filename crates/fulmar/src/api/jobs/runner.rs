@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fulmar_store::query::QueryError;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -51,7 +52,7 @@ fn step(api: &Api) -> Result<bool, ApiError> {
         return Ok(false);
     };
     let page = match page(api, &job) {
-        Err(later @ ApiError::Unavailable(_)) => return Err(later),
+        Err(error) if passes(&error) => return Err(error),
         done => done,
     };
     api.jobs.change(&job.project, &job.id, |now| {
@@ -75,6 +76,15 @@ fn step(api: &Api) -> Result<bool, ApiError> {
         Ok(())
     })?;
     Ok(true)
+}
+
+/// Whether a page may well be done later.
+fn passes(error: &ApiError) -> bool {
+    use QueryError::{Busy, Io, Program, Time};
+    matches!(
+        error,
+        ApiError::Unavailable(_) | ApiError::Query(Busy(_) | Io(_) | Program(_) | Time(_))
+    )
 }
 
 /// The call that a page of a job comes to.
