@@ -42,14 +42,8 @@ impl Backlogs {
 impl Backlog {
     /// Deliveries and events that wait.
     #[must_use]
-    pub fn len(&self) -> u64 {
+    pub fn waiting(&self) -> u64 {
         self.undecided.load(Ordering::Relaxed) + self.unread.load(Ordering::Relaxed)
-    }
-
-    /// Whether nothing waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Events are about to be appended.

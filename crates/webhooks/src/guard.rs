@@ -106,6 +106,14 @@ impl Guard {
         }
     }
 
+    /// One that lets every address through, and these ports too: for commands, where who types them
+    /// says what is sent to.
+    #[must_use]
+    pub fn open(allowed_ports: Vec<u16>) -> Self {
+        let everywhere = ["0.0.0.0/0", "::/0"].map(|net| net.parse().expect("a network"));
+        Self::new(everywhere.into(), allowed_ports)
+    }
+
     /// Judges one address, as it would be dialled.
     ///
     /// # Errors

@@ -33,6 +33,16 @@ pub fn judge(reply: &Reply, expected: &[u16]) -> Result<(), Fault> {
     Err(Fault::new(category, Phase::Body, message))
 }
 
+/// What an exchange came to: why it counts as a failure, if it does, and the answer, if there was
+/// one.
+#[must_use]
+pub fn judged(ended: Result<Reply, Fault>, expected: &[u16]) -> (Option<Fault>, Option<Reply>) {
+    match ended {
+        Ok(reply) => (judge(&reply, expected).err(), Some(reply)),
+        Err(fault) => (Some(fault), None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -218,19 +218,19 @@ fn publish_and_drain(
         backlog_max: options.backlog_max,
         hangs_every: receiver.hangs_every(),
     };
-    let mut load = None;
-    std::thread::scope(|scope| {
+    let (load, killed) = std::thread::scope(|scope| {
         let killing = own.filter(|_| options.kill).map(|own| {
             scope.spawn(|| {
                 std::thread::sleep(options.duration / 2);
                 own.kill()
             })
         });
-        load = Some(drive(&setup.doors, shape, options.payload_bytes, receiver));
-        let killed = killing.map(|killing| killing.join().expect("it does not panic"));
-        killed.transpose()
-    })?;
-    let load = load.expect("the load was driven")?;
+        let load = drive(&setup.doors, shape, options.payload_bytes, receiver);
+        let killed = killing.map_or(Ok(()), |killing| killing.join().expect("it does not panic"));
+        (load, killed)
+    });
+    killed?;
+    let load = load?;
     let expected = load.published.len() as u64 * subscribers;
     let published = Instant::now();
     while receiver.count() < expected && published.elapsed() < options.drain_timeout {

@@ -132,12 +132,12 @@ fn client_rate(client: &ClientOutcome) -> f64 {
 }
 
 /// Deliveries a second from the first planned send to the last receipt.
-pub(super) fn delivery_rate(one: &Whole) -> f64 {
+fn delivery_rate(one: &Whole) -> f64 {
     one.matched.deliveries as f64 / one.total.as_secs_f64().max(0.001)
 }
 
 /// Deliveries a second of the seconds in which events were published.
-pub(super) fn steady_rate(one: &Whole) -> f64 {
+fn steady_rate(one: &Whole) -> f64 {
     let seconds = (one.load.elapsed.as_secs() as usize).max(1);
     let events: u64 = one.matched.timeline.iter().take(seconds).sum();
     let subscribers = one.matched.expected as f64 / (one.load.published.len() as f64).max(1.0);

@@ -8,11 +8,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::phase::Round;
-use super::result::{self, delivery_rate, steady_rate};
+use super::result;
 use super::{Mode, WebhooksOptions};
 use crate::BenchError;
 use crate::ingest::Failure;
-use crate::latency::Latency;
 use crate::report::{Metric, Report, Spread};
 
 /// Publishing connections at least, as in the comparison.
@@ -224,40 +223,34 @@ impl Cell {
     }
 
     fn line(&self, report: &Report) -> String {
-        let whole: Vec<_> = self
-            .rounds
-            .iter()
-            .filter_map(|round| round.whole.as_ref())
-            .collect();
-        let spread = |figures: Option<Spread>| {
+        let figure = |name: &str| match report.summary.get(name) {
+            Some(Metric::Figure(spread)) => Some(*spread),
+            _ => None,
+        };
+        let spread = |name: &str| {
             let text =
                 |one: Spread| format!("{:.0} ({:.0} to {:.0})", one.median, one.min, one.max);
-            figures.map_or_else(|| "-".to_owned(), text)
+            figure(name).map_or_else(|| "-".to_owned(), text)
         };
-        let middle = |figures: Vec<f64>| Spread::of(figures).map_or(0.0, |one| one.median);
-        let of = |figure: &dyn Fn(&super::phase::Whole) -> f64| {
-            whole.iter().map(|one| figure(one)).collect::<Vec<_>>()
+        let times = |name: &str| match report.summary.get(name) {
+            Some(Metric::Latency { p50, p99, .. }) => (p50.median, p99.median),
+            _ => (0.0, 0.0),
         };
-        let latency = |at: &dyn Fn(Latency) -> f64| {
-            middle(of(&|one| at(Latency::of(&one.matched.latency_us))))
-        };
-        let cpu = match report.summary.get("server_cpu_us_per_delivery") {
-            Some(Metric::Figure(spread)) => format!("{:.0}", spread.median),
-            _ => "-".to_owned(),
-        };
+        let cpu = figure("server_cpu_us_per_delivery");
+        let cpu = cpu.map_or_else(|| "-".to_owned(), |cpu| format!("{:.0}", cpu.median));
+        let (receipt_p50, receipt_p99) = times("receipt_ms");
         let ledger = report.ledger.unwrap_or_default();
         format!(
-            "{} {:<27} {:>5}  {:>3}  {:<30}  {:<30}  {:>14.2}  {:>14.2}  {:>6.1}  {:>7.2}  {:>4}  {:>7}  {cpu:>6}  {}",
+            "{} {:<27} {:>5}  {:>3}  {:<30}  {:<30}  {:>14.2}  {receipt_p50:>14.2}  \
+             {receipt_p99:>6.1}  {:>7.2}  {:>4}  {:>7}  {cpu:>6}  {}",
             self.workload.id,
             self.workload.name,
             format!("{}x", self.scale),
             self.payload_kib,
-            spread(Spread::of(of(&|one| steady_rate(one)))),
-            spread(Spread::of(of(&|one| delivery_rate(one)))),
-            middle(of(&|one| Latency::of(&one.load.latency_us).p50)),
-            latency(&|times| times.p50),
-            latency(&|times| times.p99),
-            middle(of(&|one| one.drain.as_secs_f64())),
+            spread("deliveries_per_second_while_publishing"),
+            spread("deliveries_per_second"),
+            times("publish_ms").0,
+            figure("drain_seconds").map_or(0.0, |drain| drain.median),
             ledger.lost.unwrap_or(0),
             ledger.doubled.unwrap_or(0),
             self.workload.theirs,

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::delivery_filter::{Place, Wanted};
-use super::jobs::prepared;
 use super::paging::Page;
+use super::prepared::prepared;
 use super::reading::quoted;
 use super::route::Route;
 use super::{ApiError, Call, Reply, undecided};

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::delivery_filter::{Place, time_of};
-use super::jobs::prepared;
 use super::paging::Page;
+use super::prepared::prepared;
 use super::reading::{moment, quoted};
 use super::route::Route;
 use super::{ApiError, Call, Reply};

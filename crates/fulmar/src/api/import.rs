@@ -11,48 +11,19 @@ use super::event_types::check_schema;
 use super::route::Route;
 use super::subscriptions::SubscriptionFields;
 use super::webhook_fields::{
-    MASK, SignatureType, TIMEOUT_SECONDS_DEFAULT, WebhookFields, check_reachable,
+    HttpConfig, MASK, SignatureType, TIMEOUT_SECONDS_DEFAULT, WebhookFields, check_reachable,
 };
 use super::{ApiError, Call, Reply, of_body, signing};
 
-/// Members that are taken; others of an export mean nothing here.
-const WEBHOOK: [&str; 14] = [
-    "url",
-    "events",
-    "active",
-    "description",
-    "headers",
-    "secret_headers",
-    "http_config",
-    "rate_limit_rps",
-    "max_in_flight",
-    "signature_type",
-    "secret",
-    "body",
-    "plain_headers",
-    "ca_pem",
-];
-const HTTP: [&str; 9] = [
-    "max_retries",
-    "retry_backoff_seconds",
-    "retry_schedule_seconds",
-    "retry_deadline_seconds",
-    "request_timeout_seconds",
-    "expected_status_codes",
-    "capture_response_body",
-    "content_type",
-    "user_agent",
-];
-const SUBSCRIPTION: [&str; 9] = [
-    "webhook_id",
-    "event_name",
-    "classes",
-    "label_filters",
-    "filters",
-    "method",
-    "headers",
-    "timeout",
-    "paused",
+/// Fields that are told apart before the others are taken.
+const NOT_TAKEN: [&str; 7] = [
+    "transform_template",
+    "transform_enabled",
+    "requires_transform",
+    "on_transform_error",
+    "template_missing_key",
+    "follow_redirects",
+    "verify_ssl",
 ];
 /// Templates of the kind that is not taken.
 const TEMPLATES: [&str; 3] = [
@@ -146,18 +117,31 @@ fn within(place: &str, error: ApiError) -> ApiError {
     }
 }
 
-/// The members of an item that are named here, read as what they make.
-fn fields<T: DeserializeOwned>(
+/// The members of an item that a type has, read as that type; others of an export mean nothing
+/// here.
+fn fields<T: DeserializeOwned + JsonSchema>(
     place: &str,
     item: &Map<String, Value>,
-    known: &[&str],
 ) -> Result<T, ApiError> {
+    let taken = Value::Object(known::<T>(item));
+    serde_json::from_value(taken).map_err(|error| within(place, of_body(&error)))
+}
+
+/// The members of an item that a type has and that say something.
+fn known<T: JsonSchema>(item: &Map<String, Value>) -> Map<String, Value> {
+    let schema = schemars::schema_for!(T);
+    let named = |name: &str| {
+        schema
+            .get("properties")
+            .is_some_and(|all| all.get(name).is_some())
+    };
     let taken = item.iter().filter(|(name, value)| {
         // An export tells of what is not set, too.
-        known.contains(&name.as_str()) && !value.is_null()
+        named(name) && !NOT_TAKEN.contains(&name.as_str()) && !value.is_null()
     });
-    let taken: Map<String, Value> = taken.map(|(n, v)| (n.clone(), v.clone())).collect();
-    serde_json::from_value(Value::Object(taken)).map_err(|error| within(place, of_body(&error)))
+    taken
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 fn text(place: &str, item: &Map<String, Value>, names: [&str; 2]) -> Result<String, ApiError> {
@@ -236,9 +220,9 @@ impl Plan {
                     format!("webhook {id}: redirects are never followed: give the final URL");
                 self.report.notes.push(told);
             }
-            http.retain(|name, value| HTTP.contains(&name.as_str()) && !value.is_null());
+            *http = known::<HttpConfig>(http);
         }
-        let fields: WebhookFields = fields(&place, &item, &WEBHOOK)?;
+        let fields: WebhookFields = fields(&place, &item)?;
         let mut webhook = Webhook {
             project: call.project.clone(),
             consumer,
@@ -312,7 +296,7 @@ impl Plan {
             self.report.unchanged += 1;
             return Ok(());
         }
-        let fields: SubscriptionFields = fields(&place, item, &SUBSCRIPTION)?;
+        let fields: SubscriptionFields = fields(&place, item)?;
         let mut subscription = Subscription {
             project: call.project.clone(),
             consumer,

@@ -15,6 +15,7 @@ pub mod jobs;
 mod listen;
 pub mod openapi;
 mod paging;
+mod prepared;
 pub mod reading;
 mod repush;
 mod retry;

@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 
 use super::deliveries::{DeliveryLine, is_of_path};
 use super::delivery_filter::Wanted;
-use super::jobs::{filters_of, given};
 use super::paging::Page;
+use super::prepared::{filters_of, given};
 use super::route::Route;
 use super::{ApiError, Call, Reply};
 

@@ -1,13 +1,12 @@
 //! `fulmar listen`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
 use fulmar_gateway::http::percent_encoded;
-use fulmar_webhooks::client::{Client, Outgoing, SystemResolver, Target, Trust};
+use fulmar_webhooks::client::{Client, Outgoing, SystemResolver, Target, Trust, host_of, path_of};
 use fulmar_webhooks::guard::Guard;
 use fulmar_webhooks::outcome::judge;
 use fulmar_webhooks::sign::{self, Signer};
@@ -174,20 +173,10 @@ impl Forward {
         let bad = |why: String| Failure::usage(format!("--forward {url}: {why}"));
         let parsed = url::Url::parse(url).map_err(|error| bad(error.to_string()))?;
         // Who types the command says where it goes.
-        let everywhere = [IpAddr::from([0, 0, 0, 0]), IpAddr::from([0_u16; 8])];
-        let everywhere = everywhere.map(|net| format!("{net}/0").parse().expect("a network"));
-        let guard = Guard::new(everywhere.into(), parsed.port().into_iter().collect());
+        let guard = Guard::open(parsed.port().into_iter().collect());
         let judged = guard
             .judge_url(url)
             .map_err(|refused| bad(refused.to_string()))?;
-        let path = match judged.query() {
-            Some(query) => format!("{}?{query}", judged.path()),
-            None => judged.path().to_owned(),
-        };
-        let host = match judged.port() {
-            Some(port) => format!("{}:{port}", judged.host_str().unwrap_or_default()),
-            None => judged.host_str().unwrap_or_default().to_owned(),
-        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -199,10 +188,11 @@ impl Forward {
                 Trust::of_system(),
             )),
             target: Target::of(&judged, None),
-            path: path
+            path: path_of(&judged)
                 .parse()
                 .map_err(|_| bad("its path is none".to_owned()))?,
-            host: HeaderValue::from_str(&host).map_err(|error| bad(error.to_string()))?,
+            host: HeaderValue::from_str(&host_of(&judged))
+                .map_err(|error| bad(error.to_string()))?,
             signer,
         })
     }

@@ -134,7 +134,7 @@ struct Waiting {
 
 impl Backlog for Waiting {
     fn over_full(&self, project: &str) -> Option<u64> {
-        Some(self.backlogs.of(project).len()).filter(|waiting| *waiting >= self.max)
+        Some(self.backlogs.of(project).waiting()).filter(|waiting| *waiting >= self.max)
     }
 
     fn publishing(&self, project: &str, events: u64) {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 pub use connect::{Trust, roots_of};
 pub use course::{BOUNDS_US, PhaseTimes};
-pub use pool::{PoolStats, Target};
+pub use pool::{PoolStats, Target, host_of, path_of};
 pub use resolve::{Addresses, Resolver, SystemResolver};
 pub use response::{Control, Reply};
 

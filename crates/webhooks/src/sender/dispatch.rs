@@ -15,7 +15,7 @@ use super::share::{Note, Share, now_ms};
 use super::verdict::{after, last_start_ms};
 use crate::client::{Category, Fault, Reply};
 use crate::disabling::disable;
-use crate::outcome::judge;
+use crate::outcome::judged;
 
 /// An exchange that ended.
 pub(super) struct Ended {
@@ -189,10 +189,7 @@ impl Share {
             // Its webhook was never fit to send to, and is gone now.
             return self.end_unsent(delivery, DeliveryStatus::Cancelled, "the webhook is gone");
         };
-        let (fault, reply) = match result {
-            Ok(reply) => (judge(&reply, &webhook.expected_statuses).err(), Some(reply)),
-            Err(fault) => (Some(fault), None),
-        };
+        let (fault, reply) = judged(result, &webhook.expected_statuses);
         let word = fault
             .as_ref()
             .map_or("success", |fault| fault.category.as_str());

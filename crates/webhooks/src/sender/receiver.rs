@@ -10,7 +10,7 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method};
 
-use crate::client::{Category, Fault, Outgoing, Phase, Target};
+use crate::client::{Category, Fault, Outgoing, Phase, Target, host_of, path_of};
 use crate::guard::Guard;
 use crate::seal::Keyring;
 use crate::sign::Signer;
@@ -75,11 +75,7 @@ impl Receiver {
             opened.map_err(|error| unready(format!("a secret of the webhook: {error}")))
         };
         let mut headers = HeaderMap::new();
-        let host = match url.port() {
-            Some(port) => format!("{}:{port}", url.host_str().unwrap_or_default()),
-            None => url.host_str().unwrap_or_default().to_owned(),
-        };
-        put(&mut headers, HOST.as_str(), &host)?;
+        put(&mut headers, HOST.as_str(), &host_of(&url))?;
         let or = |text: &str, default: &str| match text {
             "" => default.to_owned(),
             text => text.to_owned(),
@@ -111,10 +107,7 @@ impl Receiver {
             "" => Method::POST,
             named => Method::from_bytes(named.as_bytes()).map_err(|e| unready(e.to_string()))?,
         };
-        let path = match url.query() {
-            Some(query) => format!("{}?{query}", url.path()),
-            None => url.path().to_owned(),
-        };
+        let path = path_of(&url);
         let seconds = subscription
             .and_then(|one| one.timeout_s)
             .unwrap_or(webhook.timeout_s);

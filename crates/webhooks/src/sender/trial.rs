@@ -15,7 +15,7 @@ use super::share::{Share, now_ms};
 use super::{Command, SenderHandle};
 use crate::client::{Fault, Reply};
 use crate::occurrence::Occurrence;
-use crate::outcome::judge;
+use crate::outcome::judged;
 
 /// Trials at once: each is a connection beside those of deliveries.
 const TRIALS_MAX: usize = 32;
@@ -90,8 +90,8 @@ impl Share {
         let (client, under_way) = (Rc::clone(&self.client), Rc::clone(&self.trials));
         tokio::task::spawn_local(async move {
             let began = Instant::now();
-            let (sent, result) = match &*receiver {
-                Err(fault) => (None, Err(fault.clone())),
+            let (sent, (fault, reply)) = match &*receiver {
+                Err(fault) => (None, (Some(fault.clone()), None)),
                 Ok(receiver) => {
                     let labels = Labels {
                         delivery: &trial.delivery.to_string(),
@@ -102,21 +102,12 @@ impl Share {
                     };
                     let outgoing = receiver.outgoing(labels, trial.body);
                     let sent = (outgoing.method.clone(), outgoing.headers.clone());
-                    let result = client.exchange(receiver.target(), outgoing).await;
-                    (Some(sent), result)
+                    let ended = client.exchange(receiver.target(), outgoing).await;
+                    (
+                        Some(sent),
+                        judged(ended, &receiver.webhook.expected_statuses),
+                    )
                 }
-            };
-            let expected = receiver
-                .as_ref()
-                .as_ref()
-                .map(|one| &one.webhook.expected_statuses);
-            let expected = expected.map_or(&[][..], Vec::as_slice);
-            let (reply, fault) = match result {
-                Ok(reply) => {
-                    let fault = judge(&reply, expected).err();
-                    (Some(reply), fault)
-                }
-                Err(fault) => (None, Some(fault)),
             };
             let took = began.elapsed();
             // Who asked may be gone by now.
