@@ -219,39 +219,62 @@ impl<'a> AttemptRecord<'a> {
 mod tests {
     use super::*;
 
+    const FULL: AttemptRecord<'static> = AttemptRecord {
+        delivery_id: "00112233445566778899aabbccddeeff",
+        project: "default",
+        consumer: "acme",
+        webhook_id: "wh-1",
+        subscription_id: "sub-1",
+        event_id: "evt-1",
+        event_name: "order.paid",
+        event_offset: 1 << 40,
+        created_ms: 1_700_000_000_000,
+        status: DeliveryStatus::Retrying as i32,
+        attempt: 2,
+        attempts_max: 4,
+        attempted: true,
+        started_ms: 1_700_000_000_123,
+        duration_us: 2_345,
+        due_ms: 1_700_000_060_123,
+        response_code: 503,
+        response_body: b"busy \xff",
+        error_category: "server_error",
+        phase: "wait",
+        error_message: "the receiver answered 503",
+        failures: 1,
+        by_hand: true,
+    };
+
     #[test]
     fn what_is_written_is_read() {
-        let record = AttemptRecord {
-            delivery_id: "00112233445566778899aabbccddeeff",
-            project: "default",
-            consumer: "acme",
-            webhook_id: "wh-1",
-            subscription_id: "sub-1",
-            event_id: "evt-1",
-            event_name: "order.paid",
-            event_offset: 1 << 40,
-            created_ms: 1_700_000_000_000,
-            status: DeliveryStatus::Retrying as i32,
-            attempt: 2,
-            attempts_max: 4,
-            attempted: true,
-            started_ms: 1_700_000_000_123,
-            duration_us: 2_345,
-            due_ms: 1_700_000_060_123,
-            response_code: 503,
-            response_body: b"busy \xff",
-            error_category: "server_error",
-            phase: "wait",
-            error_message: "the receiver answered 503",
-            failures: 1,
-            by_hand: true,
-        };
+        let record = FULL;
         let mut bytes = Vec::new();
         record.encode(&mut bytes);
         assert_eq!(AttemptRecord::parse(&bytes), Ok(record));
         for cut in 0..bytes.len() {
             assert_ne!(AttemptRecord::parse(&bytes[..cut]), Ok(record));
         }
+    }
+
+    #[test]
+    fn the_published_contract_names_each_field_that_is_written() {
+        let contract = include_str!("../../../proto/fulmar_event_v1.proto");
+        let (_, message) = contract.split_once("\nmessage Attempt {\n").unwrap();
+        let (message, _) = message.split_once("\n}").unwrap();
+        let number = |line: &str| -> u32 {
+            let (_, after) = line.split_once(" = ").unwrap();
+            after.split_once(';').unwrap().0.parse().unwrap()
+        };
+        let named: Vec<u32> = message.lines().map(number).collect();
+        let mut bytes = Vec::new();
+        FULL.encode(&mut bytes);
+        let (mut cursor, mut written) = (Cursor::new(&bytes), Vec::new());
+        while !cursor.is_empty() {
+            let key = cursor.key().unwrap();
+            written.push(key >> 3);
+            cursor = cursor.skip_unknown(key, 0).unwrap();
+        }
+        assert_eq!(named, written);
     }
 
     #[test]
